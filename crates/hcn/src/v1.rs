@@ -1,0 +1,1 @@
+//! HNS v1 documents and their conversion to and from v2.

@@ -1,0 +1,179 @@
+//! The command line: every command, flag and help text, and the checks that need no other input.
+//!
+//! Definitions only. What a command does is in [`crate::commands`]; this module must not know of HNS, manifests or
+//! how anything is printed.
+
+pub mod completions;
+pub mod hns;
+mod ignored;
+pub mod inputs;
+pub mod kube_proxy;
+pub mod logging;
+pub mod services;
+pub mod values;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+pub use ignored::Notice;
+
+/// Windows node networking for Kubernetes: a service proxy and an emulated HNS.
+///
+/// Reads a cluster's Services, EndpointSlices and Nodes, works out what the Host Network Service (HNS) of one
+/// Windows node must hold, and brings it there with the fewest calls. HNS is emulated in this process, so
+/// everything runs on Linux.
+#[derive(Debug, Parser)]
+#[command(
+    name = "transom",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = EXIT_CODES
+)]
+pub struct Cli {
+    /// How much is logged and how.
+    #[command(flatten)]
+    pub logging: logging::LoggingArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   done; plan: nothing differs
+  1   the work could not be done
+  2   plan: wanted and observed differ
+  3   --strict: some input was refused, the rest was served
+  4   proxy --once: some HNS objects could not be brought to what is wanted
+  64  the command line was wrong";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Set up the node that a cluster describes and keep its load balancers in step
+    Proxy(ProxyCommand),
+    /// Show what would be created, modified and deleted, and why; ends with 2 when there is a difference
+    Plan(PlanCommand),
+    /// List, show and delete the objects that HNS holds
+    Hns(hns::HnsCommand),
+    /// Show each service port of the node: frontends, backends, what was left out and why
+    Services(services::ServicesCommand),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsCommand),
+}
+
+/// `transom proxy`.
+///
+/// Sets up the emulated node that the cluster describes: the HNS network from the Node's podCIDR and address, a
+/// route to each other node, the endpoints of the pods that run on it. Then plans, reconciles and prints what
+/// was done. Without --once it stays and applies edits of the manifests as they are saved.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ProxyCommand {
+    /// The cluster.
+    #[command(flatten)]
+    pub input: inputs::InputArgs,
+    /// The node.
+    #[command(flatten)]
+    pub node: inputs::NodeArgs,
+    /// Bring HNS to what is wanted once, print what was done, and end
+    #[arg(long, help_heading = "Input")]
+    pub once: bool,
+    /// kube-proxy's flags.
+    #[command(flatten)]
+    pub flags: kube_proxy::KubeProxyArgs,
+}
+
+/// `transom plan`.
+#[derive(Debug, Args)]
+pub struct PlanCommand {
+    /// The cluster.
+    #[command(flatten)]
+    pub input: inputs::InputArgs,
+    /// The node.
+    #[command(flatten)]
+    pub node: inputs::NodeArgs,
+    /// The form of what is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// kube-proxy's flags.
+    #[command(flatten)]
+    pub flags: kube_proxy::KubeProxyArgs,
+}
+
+/// The form of what is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OutputArgs {
+    /// The form of what is printed
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]
+    pub output: Output,
+}
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Tables and sentences for people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+}
+
+impl Cli {
+    /// Reads and checks a command line, whose first element is the program's name.
+    ///
+    /// An error is either something wrong with the line or a request for help or the version; clap's
+    /// `use_stderr` tells them apart and `print` shows them.
+    pub fn from_args<I, T>(args: I) -> Result<Self, clap::Error>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<OsString> + Clone,
+    {
+        let cli = Self::try_parse_from(args)?;
+        let problems = cli.problems();
+        if problems.is_empty() {
+            return Ok(cli);
+        }
+        // As upstream does, all that is wrong is said at once.
+        let mut command = Self::command();
+        Err(command.error(ErrorKind::ValueValidation, problems.join("\nerror: ")))
+    }
+
+    /// What is wrong with values that each parse but do not fit together.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        match &self.command {
+            Command::Proxy(proxy) => {
+                problems.extend(proxy.input.problems(&proxy.flags));
+                problems.extend(proxy.flags.problems());
+            }
+            Command::Plan(plan) => {
+                problems.extend(plan.input.problems(&plan.flags));
+                problems.extend(plan.flags.problems());
+            }
+            Command::Hns(_) | Command::Services(_) | Command::Completions(_) => {}
+        }
+        problems
+    }
+
+    /// The flags that were given and have no effect, to be told to the user.
+    pub fn notices(&self) -> Vec<Notice> {
+        let mut notices = self.logging.notices();
+        match &self.command {
+            Command::Proxy(proxy) => notices.extend(proxy.flags.notices()),
+            Command::Plan(plan) => notices.extend(plan.flags.notices()),
+            Command::Hns(_) | Command::Services(_) | Command::Completions(_) => {}
+        }
+        notices
+    }
+}
+
+#[cfg(test)]
+mod tests;

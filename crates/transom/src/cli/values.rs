@@ -1,0 +1,373 @@
+//! Parsers for single values, in the forms that Kubernetes' components take.
+//!
+//! Each is a pure function from text to a value or a sentence that says what would be right. It must not know
+//! which flag asks.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+/// A value that may be given as the empty string, which means "as if the flag were absent".
+///
+/// Start scripts often pass `--source-vip=$SOURCE_VIP` whether or not the variable is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrBlank<T>(pub Option<T>);
+
+impl<T: FromStr> FromStr for OrBlank<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        let text = text.trim();
+        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|value| Self(Some(value))) }
+    }
+}
+
+/// Where manifests are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ManifestPath {
+    /// `-`: standard input, once.
+    StandardInput,
+    /// A file or a folder.
+    Path(PathBuf),
+}
+
+impl FromStr for ManifestPath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Err("a path must not be empty; `-` is standard input".to_owned()),
+            "-" => Ok(Self::StandardInput),
+            path => Ok(Self::Path(path.into())),
+        }
+    }
+}
+
+/// An element of `--nodeport-addresses`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodePortAddress {
+    /// The node's primary address of each family.
+    Primary,
+    /// The node's addresses within a network.
+    Within(IpNet),
+}
+
+impl FromStr for NodePortAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "primary" {
+            return Ok(Self::Primary);
+        }
+        text.parse().map(Self::Within).map_err(|_| "must be a CIDR such as 10.0.0.0/8, or `primary`".to_owned())
+    }
+}
+
+/// An address to listen on, whose port may be left to the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// The port, if one was given.
+    pub port: Option<u16>,
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(ip) = text.parse() {
+            return Ok(Self { ip, port: None });
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.port() == 0 => Err("the port must be from 1 to 65535".to_owned()),
+            Ok(address) => Ok(Self { ip: address.ip(), port: Some(address.port()) }),
+            Err(_) => Err("must be IP or IP:port, such as 0.0.0.0:10256 or [::]:10256".to_owned()),
+        }
+    }
+}
+
+/// One `Name=true` of `--feature-gates`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureGate {
+    /// The gate's name.
+    pub name: String,
+    /// Whether it is switched on.
+    pub enabled: bool,
+}
+
+impl FromStr for FeatureGate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) =
+            text.split_once('=').ok_or("must be of the form Name=true or Name=false".to_owned())?;
+        let name = name.trim();
+        if name.is_empty() {
+            return Err("there is no name before the =".to_owned());
+        }
+        Ok(Self { name: name.to_owned(), enabled: go_bool(value.trim())? })
+    }
+}
+
+/// A truth value in the forms that Go's flags take.
+pub fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "True" | "TRUE" => Ok(true),
+        "0" | "f" | "F" | "false" | "False" | "FALSE" => Ok(false),
+        _ => Err("must be true or false".to_owned()),
+    }
+}
+
+/// A length of time as Go writes it: numbers with units, such as `30s`, `1m30s`, `1.5h` or `250ms`, or a bare 0.
+pub fn go_duration(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "must be a duration such as 30s, 1m30s or 250ms";
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if unsigned == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if unsigned.is_empty() {
+        return Err(FORM.to_owned());
+    }
+    let too_long = || format!("{text} is too long a time");
+    let mut total: u128 = 0;
+    let mut rest = unsigned;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(number_end);
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let nanos: u128 = match unit {
+            "ns" => 1,
+            // Both signs for micro are in use: the unit sign and the Greek letter.
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "" => return Err(format!("the number {number} has no unit; {FORM}")),
+            _ => return Err(format!("the unit {unit:?} is not one of ns, us, ms, s, m, h")),
+        };
+        let whole = decimal_times(number, nanos).ok_or(FORM)?.ok_or_else(too_long)?;
+        total = total.checked_add(whole).ok_or_else(too_long)?;
+        rest = after;
+    }
+    // Go counts nanoseconds in a signed 64-bit number; longer times are refused there too.
+    let nanos = u64::try_from(total).ok().filter(|nanos| i64::try_from(*nanos).is_ok()).ok_or_else(too_long)?;
+    if negative && nanos > 0 {
+        return Err("must not be negative".to_owned());
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
+/// A decimal number times `unit`, cut to a whole number. The outer `None` is no number, the inner one too large.
+fn decimal_times(number: &str, unit: u128) -> Option<Option<u128>> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u128>().ok() };
+    let Some(product) = digits(whole).and_then(|whole| whole.checked_mul(unit)) else {
+        return Some(None);
+    };
+    // More than 18 places cannot matter: the largest unit has 13 digits.
+    let places = &fraction[..fraction.len().min(18)];
+    let scale = 10_u128.pow(u32::try_from(places.len()).unwrap_or(18));
+    let part = digits(places).map_or(0, |part| part * unit / scale);
+    Some(product.checked_add(part))
+}
+
+/// A number of bytes, plain or with a suffix: `1000`, `64MiB`, `64Mi`, `1GB`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let number: u64 =
+        number.parse().map_err(|_| "must be a number of bytes such as 1000000, 64MiB or 1GB".to_owned())?;
+    let unit: u64 = match suffix.trim() {
+        "" | "B" => 1,
+        "k" | "kB" | "KB" => 1_000,
+        "M" | "MB" => 1_000_000,
+        "G" | "GB" => 1_000_000_000,
+        "Ki" | "KiB" => 1 << 10,
+        "Mi" | "MiB" => 1 << 20,
+        "Gi" | "GiB" => 1 << 30,
+        other => return Err(format!("the unit {other:?} is not one of B, kB, MB, GB, KiB, MiB, GiB")),
+    };
+    number.checked_mul(unit).filter(|bytes| *bytes > 0).ok_or_else(|| "must be between 1 and 2^64 bytes".to_owned())
+}
+
+/// A node's name as kube-proxy reads it from a flag: trimmed, in lower case, not blank.
+pub fn node_name(text: &str) -> Result<String, String> {
+    let name = text.trim().to_lowercase();
+    if name.is_empty() { Err("a node name must not be blank".to_owned()) } else { Ok(name) }
+}
+
+/// kube-proxy's `--proxy-mode` on Windows.
+pub fn proxy_mode(text: &str) -> Result<String, String> {
+    match text {
+        "" | "kernelspace" => Ok("kernelspace".to_owned()),
+        _ => Err("must be `kernelspace` or blank, which means the same on Windows".to_owned()),
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => SocketAddr::new(self.ip, port).fmt(f),
+            None => self.ip.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_go_writes_them() {
+        let ns = Duration::from_nanos;
+        let table: &[(&str, Result<Duration, &str>)] = &[
+            ("30s", Ok(Duration::from_secs(30))),
+            ("1m30s", Ok(Duration::from_secs(90))),
+            ("1h0m0s", Ok(Duration::from_secs(3600))),
+            ("1.5h", Ok(Duration::from_secs(5400))),
+            ("250ms", Ok(Duration::from_millis(250))),
+            (".5s", Ok(Duration::from_millis(500))),
+            ("5.s", Ok(Duration::from_secs(5))),
+            ("3us", Ok(ns(3_000))),
+            ("3\u{b5}s", Ok(ns(3_000))),
+            ("3\u{3bc}s", Ok(ns(3_000))),
+            ("7ns", Ok(ns(7))),
+            ("0.9999999999999999999999ns", Ok(ns(0))),
+            ("+2s", Ok(Duration::from_secs(2))),
+            ("0", Ok(Duration::ZERO)),
+            ("-0", Ok(Duration::ZERO)),
+            ("0s", Ok(Duration::ZERO)),
+            ("-0s", Ok(Duration::ZERO)),
+            ("9223372036854775807ns", Ok(ns(9_223_372_036_854_775_807))),
+            ("9223372036854775808ns", Err("9223372036854775808ns is too long a time")),
+            ("9999999999999999999999999999999999999999999h", Err("is too long a time")),
+            ("-1s", Err("must not be negative")),
+            ("", Err("must be a duration such as 30s")),
+            ("-", Err("must be a duration such as 30s")),
+            ("30", Err("the number 30 has no unit")),
+            ("1m30", Err("the number 30 has no unit")),
+            ("s", Err("must be a duration")),
+            (".s", Err("must be a duration")),
+            ("1.2.3s", Err("must be a duration")),
+            ("3d", Err("the unit \"d\" is not one of")),
+            ("3 s", Err("the unit \" s\" is not one of")),
+            ("1s ", Err("the unit \"s \" is not one of")),
+        ];
+        for (text, want) in table {
+            match (go_duration(text), want) {
+                (Ok(got), Ok(want)) => assert_eq!(got, *want, "{text:?}"),
+                (Err(got), Err(want)) => assert!(got.contains(want), "{text:?}: {got:?} lacks {want:?}"),
+                (got, want) => panic!("{text:?}: {got:?} is not {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_bytes() {
+        let table: &[(&str, Option<u64>)] = &[
+            ("1", Some(1)),
+            ("1000", Some(1000)),
+            ("64MiB", Some(64 << 20)),
+            ("64Mi", Some(64 << 20)),
+            ("64 MiB", Some(64 << 20)),
+            ("3kB", Some(3000)),
+            ("1G", Some(1_000_000_000)),
+            ("0", None),
+            ("", None),
+            ("MiB", None),
+            ("-1", None),
+            ("1.5G", None),
+            ("1TB", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615KiB", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(bytes(text).ok(), *want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_to_listen_on() {
+        let table: &[(&str, Option<(&str, Option<u16>)>)] = &[
+            ("0.0.0.0", Some(("0.0.0.0", None))),
+            ("0.0.0.0:10256", Some(("0.0.0.0", Some(10256)))),
+            ("::1", Some(("::1", None))),
+            ("[::]:80", Some(("::", Some(80)))),
+            ("1.2.3.4:0", None),
+            ("1.2.3.4:65536", None),
+            (":10256", None),
+            ("localhost:80", None),
+            ("", None),
+        ];
+        for (text, want) in table {
+            let got = text.parse::<ListenAddress>().ok();
+            let want = want.map(|(ip, port)| ListenAddress { ip: ip.parse().expect("an address"), port });
+            assert_eq!(got, want, "{text:?}");
+            if let Some(address) = got {
+                assert_eq!(&address.to_string(), text, "shown as it was given");
+            }
+        }
+    }
+
+    #[test]
+    fn truth_values() {
+        for text in ["1", "t", "T", "true", "True", "TRUE"] {
+            assert_eq!(go_bool(text), Ok(true), "{text}");
+        }
+        for text in ["0", "f", "F", "false", "False", "FALSE"] {
+            assert_eq!(go_bool(text), Ok(false), "{text}");
+        }
+        for text in ["", "yes", "tRUE", "2"] {
+            assert!(go_bool(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn node_port_addresses() {
+        let table = [
+            ("primary", true),
+            ("10.0.0.0/8", true),
+            ("10.1.2.3/8", true),
+            ("fd00::/8", true),
+            ("10.0.0.1", false),
+            ("Primary", false),
+            ("", false),
+        ];
+        for (text, valid) in table {
+            assert_eq!(text.parse::<NodePortAddress>().is_ok(), valid, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn small_values() {
+        assert_eq!("-".parse(), Ok(ManifestPath::StandardInput));
+        assert_eq!("./a".parse(), Ok(ManifestPath::Path("./a".into())));
+        assert!("".parse::<ManifestPath>().is_err());
+        assert_eq!(node_name(" Win-1 "), Ok("win-1".to_owned()));
+        assert!(node_name("  ").is_err());
+        assert!(proxy_mode("").is_ok() && proxy_mode("kernelspace").is_ok() && proxy_mode("ipvs").is_err());
+        assert_eq!("".parse::<OrBlank<IpAddr>>(), Ok(OrBlank(None)));
+        assert!(" 10.0.0.1 ".parse::<OrBlank<IpAddr>>().is_ok_and(|ip| ip.0.is_some()));
+        assert!("x".parse::<OrBlank<IpAddr>>().is_err());
+        assert_eq!(
+            "WinDSR=T".parse(),
+            Ok(FeatureGate { name: "WinDSR".to_owned(), enabled: true })
+        );
+        for text in ["WinDSR", "=true", "WinDSR=maybe", ""] {
+            assert!(text.parse::<FeatureGate>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The program `transom`: reads the command line, starts logging, runs the command, ends with its exit code.
+
+use std::io::Write;
+
+use transom::cli::Cli;
+use transom::exit::Exit;
+use transom::{commands, logging};
+
+fn main() -> Exit {
+    let cli = match Cli::from_args(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Nothing is left to say it to when the terminal is gone.
+            let _ = told.print();
+            return if told.use_stderr() { Exit::Usage } else { Exit::Success };
+        }
+    };
+    if let Err(error) = logging::init(&cli.logging.settings(), logging::Origin::of_this_process()) {
+        return complain(&error);
+    }
+    for notice in cli.notices() {
+        tracing::warn!(flag = %notice.flag, reason = notice.reason, "Flag accepted without effect");
+    }
+    commands::run(cli).unwrap_or_else(|error| complain(&error))
+}
+
+/// Says on standard error why the work could not be done; the alternate form shows the causes too.
+fn complain(error: &dyn std::fmt::Display) -> Exit {
+    let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
+    Exit::Failure
+}
