@@ -15,8 +15,9 @@ mod json;
 mod text;
 mod verbosity;
 
-use std::time::SystemTime;
+use std::sync::Arc;
 
+use hcn::time::Clock;
 use tracing::{Metadata, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -46,18 +47,9 @@ pub struct Settings {
 /// What a log line takes from outside: the time and the process.
 pub struct Origin {
     /// Tells the time of day.
-    pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    pub clock: Arc<dyn Clock>,
     /// The process id that the text format shows where klog shows a thread id.
     pub pid: u32,
-}
-
-impl Origin {
-    /// The real clock and this process.
-    pub fn of_this_process() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the one place where the real time enters log lines")]
-        let now = || SystemTime::now();
-        Self { now: Box::new(now), pid: std::process::id() }
-    }
 }
 
 /// Starts logging to standard error for the rest of the process.
@@ -78,11 +70,11 @@ where
     let layer = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
     match settings.format {
         Format::Text => {
-            let lines = layer.event_format(text::Lines::new(origin)).fmt_fields(text::Pairs);
+            let lines = layer.fmt_fields(text::Pairs).event_format(text::Lines::new(origin));
             Box::new(Registry::default().with(lines.with_filter(filter)))
         }
         Format::Json => {
-            let lines = layer.event_format(json::Lines::new(origin)).fmt_fields(json::Pairs);
+            let lines = layer.fmt_fields(json::Pairs).event_format(json::Lines::new(origin));
             Box::new(Registry::default().with(lines.with_filter(filter)))
         }
     }

@@ -1,9 +1,12 @@
 //! The program `transom`: reads the command line, starts logging, runs the command, ends with its exit code.
 
 use std::io::Write;
+use std::sync::Arc;
 
+use hcn::time::SystemClock;
 use transom::cli::Cli;
 use transom::exit::Exit;
+use transom::logging::Origin;
 use transom::{commands, logging};
 
 fn main() -> Exit {
@@ -15,7 +18,8 @@ fn main() -> Exit {
             return if told.use_stderr() { Exit::Usage } else { Exit::Success };
         }
     };
-    if let Err(error) = logging::init(&cli.logging.settings(), logging::Origin::of_this_process()) {
+    let origin = Origin { clock: Arc::new(SystemClock::default()), pid: std::process::id() };
+    if let Err(error) = logging::init(&cli.logging.settings(), origin) {
         return complain(&error);
     }
     for notice in cli.notices() {

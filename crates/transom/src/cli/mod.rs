@@ -56,8 +56,16 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Set up the node that a cluster describes and keep its load balancers in step
+    ///
+    /// Sets up the emulated node: the HNS network from the Node's podCIDR and address, a route to each other node,
+    /// the endpoints of the pods that run on it. Then works out what HNS must hold for the cluster's Services,
+    /// brings it there and prints what was done. Without --once it stays and applies edits of the manifests as
+    /// they are saved.
     Proxy(ProxyCommand),
     /// Show what would be created, modified and deleted, and why; ends with 2 when there is a difference
+    ///
+    /// Compares what HNS must hold for the cluster's Services with what it holds, and changes nothing. With
+    /// --state, what HNS holds is what an earlier run left there.
     Plan(PlanCommand),
     /// List, show and delete the objects that HNS holds
     Hns(hns::HnsCommand),
@@ -68,12 +76,7 @@ pub enum Command {
 }
 
 /// `transom proxy`.
-///
-/// Sets up the emulated node that the cluster describes: the HNS network from the Node's podCIDR and address, a
-/// route to each other node, the endpoints of the pods that run on it. Then plans, reconciles and prints what
-/// was done. Without --once it stays and applies edits of the manifests as they are saved.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 pub struct ProxyCommand {
     /// The cluster.
     #[command(flatten)]
@@ -108,6 +111,7 @@ pub struct PlanCommand {
 
 /// The form of what is printed.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// The form of what is printed
     #[arg(short, long, value_name = "FORM", value_enum, default_value_t)]

@@ -63,7 +63,9 @@ impl FromStr for NodePortAddress {
         if text == "primary" {
             return Ok(Self::Primary);
         }
-        text.parse().map(Self::Within).map_err(|_| "must be a CIDR such as 10.0.0.0/8, or `primary`".to_owned())
+        text.parse()
+            .map(Self::Within)
+            .map_err(|_| "must be a CIDR such as 10.0.0.0/8, or `primary`".to_owned())
     }
 }
 
@@ -155,33 +157,42 @@ pub fn go_duration(text: &str) -> Result<Duration, String> {
             "" => return Err(format!("the number {number} has no unit; {FORM}")),
             _ => return Err(format!("the unit {unit:?} is not one of ns, us, ms, s, m, h")),
         };
-        let whole = decimal_times(number, nanos).ok_or(FORM)?.ok_or_else(too_long)?;
+        let whole = decimal_times(number, nanos).map_err(|refused| match refused {
+            Decimal::NoNumber => FORM.to_owned(),
+            Decimal::TooLarge => too_long(),
+        })?;
         total = total.checked_add(whole).ok_or_else(too_long)?;
         rest = after;
     }
     // Go counts nanoseconds in a signed 64-bit number; longer times are refused there too.
-    let nanos = u64::try_from(total).ok().filter(|nanos| i64::try_from(*nanos).is_ok()).ok_or_else(too_long)?;
+    let nanos =
+        u64::try_from(total).ok().filter(|nanos| i64::try_from(*nanos).is_ok()).ok_or_else(too_long)?;
     if negative && nanos > 0 {
         return Err("must not be negative".to_owned());
     }
     Ok(Duration::from_nanos(nanos))
 }
 
-/// A decimal number times `unit`, cut to a whole number. The outer `None` is no number, the inner one too large.
-fn decimal_times(number: &str, unit: u128) -> Option<Option<u128>> {
+/// Why a decimal number could not be multiplied.
+enum Decimal {
+    NoNumber,
+    TooLarge,
+}
+
+/// A decimal number times `unit`, cut to a whole number.
+fn decimal_times(number: &str, unit: u128) -> Result<u128, Decimal> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-        return None;
+        return Err(Decimal::NoNumber);
     }
+    // The caller hands in digits and dots only, so what does not parse is too large.
     let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u128>().ok() };
-    let Some(product) = digits(whole).and_then(|whole| whole.checked_mul(unit)) else {
-        return Some(None);
-    };
     // More than 18 places cannot matter: the largest unit has 13 digits.
     let places = &fraction[..fraction.len().min(18)];
     let scale = 10_u128.pow(u32::try_from(places.len()).unwrap_or(18));
     let part = digits(places).map_or(0, |part| part * unit / scale);
-    Some(product.checked_add(part))
+    let product = digits(whole).and_then(|whole| whole.checked_mul(unit)).ok_or(Decimal::TooLarge)?;
+    product.checked_add(part).ok_or(Decimal::TooLarge)
 }
 
 /// A number of bytes, plain or with a suffix: `1000`, `64MiB`, `64Mi`, `1GB`.
@@ -200,7 +211,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "Gi" | "GiB" => 1 << 30,
         other => return Err(format!("the unit {other:?} is not one of B, kB, MB, GB, KiB, MiB, GiB")),
     };
-    number.checked_mul(unit).filter(|bytes| *bytes > 0).ok_or_else(|| "must be between 1 and 2^64 bytes".to_owned())
+    number
+        .checked_mul(unit)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "must be between 1 and 2^64 bytes".to_owned())
 }
 
 /// A node's name as kube-proxy reads it from a flag: trimmed, in lower case, not blank.
@@ -236,8 +250,8 @@ mod tests {
         let table: &[(&str, Result<Duration, &str>)] = &[
             ("30s", Ok(Duration::from_secs(30))),
             ("1m30s", Ok(Duration::from_secs(90))),
-            ("1h0m0s", Ok(Duration::from_secs(3600))),
-            ("1.5h", Ok(Duration::from_secs(5400))),
+            ("1h0m0s", Ok(Duration::from_hours(1))),
+            ("1.5h", Ok(Duration::from_mins(90))),
             ("250ms", Ok(Duration::from_millis(250))),
             (".5s", Ok(Duration::from_millis(500))),
             ("5.s", Ok(Duration::from_secs(5))),
@@ -301,7 +315,7 @@ mod tests {
 
     #[test]
     fn addresses_to_listen_on() {
-        let table: &[(&str, Option<(&str, Option<u16>)>)] = &[
+        let table = [
             ("0.0.0.0", Some(("0.0.0.0", None))),
             ("0.0.0.0:10256", Some(("0.0.0.0", Some(10256)))),
             ("::1", Some(("::1", None))),
@@ -317,7 +331,7 @@ mod tests {
             let want = want.map(|(ip, port)| ListenAddress { ip: ip.parse().expect("an address"), port });
             assert_eq!(got, want, "{text:?}");
             if let Some(address) = got {
-                assert_eq!(&address.to_string(), text, "shown as it was given");
+                assert_eq!(address.to_string(), text, "shown as it was given");
             }
         }
     }
@@ -362,10 +376,7 @@ mod tests {
         assert_eq!("".parse::<OrBlank<IpAddr>>(), Ok(OrBlank(None)));
         assert!(" 10.0.0.1 ".parse::<OrBlank<IpAddr>>().is_ok_and(|ip| ip.0.is_some()));
         assert!("x".parse::<OrBlank<IpAddr>>().is_err());
-        assert_eq!(
-            "WinDSR=T".parse(),
-            Ok(FeatureGate { name: "WinDSR".to_owned(), enabled: true })
-        );
+        assert_eq!("WinDSR=T".parse(), Ok(FeatureGate { name: "WinDSR".to_owned(), enabled: true }));
         for text in ["WinDSR", "=true", "WinDSR=maybe", ""] {
             assert!(text.parse::<FeatureGate>().is_err(), "{text:?}");
         }

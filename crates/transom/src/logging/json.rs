@@ -10,11 +10,11 @@
 
 use std::fmt::{self, Write};
 
-use tracing::field::RecordFields;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::fields::{Fields, Value};
 use super::verbosity::verbosity_of;
@@ -47,7 +47,7 @@ where
         let metadata = event.metadata();
         let mut fields = Fields::default();
         event.record(&mut fields);
-        write!(writer, "{{\"ts\":{},\"caller\":", date::epoch_millis((self.origin.now)()))?;
+        write!(writer, "{{\"ts\":{},\"caller\":", date::epoch_millis(self.origin.clock.wall()))?;
         string(&mut writer, &caller(metadata))?;
         writer.write_str(",\"msg\":")?;
         string(&mut writer, &fields.message)?;
@@ -56,7 +56,7 @@ where
             Level::WARN => writer.write_str(",\"v\":0,\"level\":\"warning\"")?,
             level => write!(writer, ",\"v\":{}", verbosity_of(level))?,
         }
-        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             if let Some(pairs) = span.extensions().get::<FormattedFields<Pairs>>() {
                 writer.write_str(&pairs.fields)?;
             }

@@ -1,8 +1,10 @@
 //! Whole log lines, held byte for byte with a fixed clock and process id.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hcn::time::ManualClock;
 
 use super::*;
 
@@ -24,10 +26,9 @@ impl io::Write for Sink {
 /// What is written while `work` runs, with the numbers of source lines made equal.
 fn logged(settings: &Settings, work: impl FnOnce()) -> String {
     let sink = Sink::default();
-    let origin = Origin {
-        now: Box::new(|| UNIX_EPOCH + Duration::from_micros(1_764_445_629_123_456)),
-        pid: 1234,
-    };
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_micros(1_764_445_629_123_456));
+    let origin = Origin { clock: Arc::new(clock), pid: 1234 };
     let writer = sink.clone();
     let subscriber = subscriber(settings, origin, move || writer.clone());
     tracing::subscriber::with_default(subscriber, work);
@@ -77,7 +78,31 @@ fn speak() {
 
 #[test]
 fn text_lines() {
-    insta::assert_snapshot!(logged(&verbose(5, Format::Text), speak), @"");
+    let golden = concat!(
+        r#"I1129 19:47:09.123456    1234 tests.rs:LINE] "Load balancer created" service="shop/cart:http" port=80 dsr=true"#,
+        "\n",
+        r#"W1129 19:47:09.123456    1234 tests.rs:LINE] "Backends left out" left_out=6 reason="more backends than 64""#,
+        "\n",
+        r#"E1129 19:47:09.123456    1234 tests.rs:LINE] "HNS refused \"create\"" err="the call failed: code 0x803B0013" object="vip""#,
+        "\n",
+        r#"I1129 19:47:09.123456    1234 tests.rs:LINE] "A detail" ratio=0.5 not="NaN""#,
+        "\n",
+        r#"I1129 19:47:09.123456    1234 tests.rs:LINE] "A trace" addresses="[\"10.0.0.1\", \"10.0.0.2\"]""#,
+        "\n",
+        r#"I1129 19:47:09.123456    1234 tests.rs:LINE] "Plan" difference=<"#,
+        "\n",
+        "\t- old",
+        "\n",
+        "\t+ new",
+        "\n",
+        r#" >"#,
+        "\n",
+        r#"I1129 19:47:09.123456    1234 tests.rs:LINE] "Synced" pass=3 cause="edit" v=1 writes=2"#,
+        "\n",
+        r#"I1129 19:47:09.123456    1234 tests.rs:LINE] "" pass=3 cause="edit""#,
+        "\n",
+    );
+    assert_eq!(logged(&verbose(5, Format::Text), speak), golden);
 }
 
 #[test]
@@ -88,7 +113,25 @@ fn json_lines() {
         let object: serde_json::Value = serde_json::from_str(&line).expect("each line is JSON");
         assert!(object.is_object());
     }
-    insta::assert_snapshot!(lines, @"");
+    let golden = concat!(
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"Load balancer created","v":0,"service":"shop/cart:http","port":80,"dsr":true}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"Backends left out","v":0,"level":"warning","left_out":6,"reason":"more backends than 64"}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"HNS refused \"create\"","level":"error","err":"the call failed: code 0x803B0013","object":"vip"}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"A detail","v":2,"ratio":0.5,"not":"NaN"}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"A trace","v":5,"addresses":"[\"10.0.0.1\", \"10.0.0.2\"]"}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"Plan","v":0,"difference":"- old\n+ new\n"}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"Synced","v":0,"pass":3,"cause":"edit","v_":1,"writes":2}"#,
+        "\n",
+        r#"{"ts":1764445629123.456,"caller":"tests.rs:LINE","msg":"","v":0,"pass":3,"cause":"edit"}"#,
+        "\n",
+    );
+    assert_eq!(lines, golden);
 }
 
 #[test]
@@ -102,10 +145,8 @@ fn verbosity_decides_what_passes() {
 #[test]
 fn one_module_may_be_louder() {
     let module: ModuleVerbosity = "tests=2".parse().expect("valid");
-    let settings = Settings {
-        verbosity: Verbosity { everywhere: 0, modules: vec![module] },
-        format: Format::Text,
-    };
+    let settings =
+        Settings { verbosity: Verbosity { everywhere: 0, modules: vec![module] }, format: Format::Text };
     let lines = logged(&settings, speak);
     assert!(lines.contains("A detail"), "{lines}");
     assert!(!lines.contains("A trace"), "{lines}");

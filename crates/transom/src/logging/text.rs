@@ -12,11 +12,11 @@
 
 use std::fmt::{self, Write};
 
-use tracing::field::RecordFields;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::fields::{Fields, Value};
 use super::{Origin, caller, date};
@@ -48,7 +48,7 @@ where
             Level::WARN => 'W',
             _ => 'I',
         };
-        let at = date::moment((self.origin.now)());
+        let at = date::moment(self.origin.clock.wall());
         write!(
             writer,
             "{severity}{:02}{:02} {:02}:{:02}:{:02}.{:06} {:7} {}] ",
@@ -64,7 +64,7 @@ where
         let mut fields = Fields::default();
         event.record(&mut fields);
         quote(&mut writer, &fields.message)?;
-        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             if let Some(pairs) = span.extensions().get::<FormattedFields<Pairs>>() {
                 writer.write_str(&pairs.fields)?;
             }

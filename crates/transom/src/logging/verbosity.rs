@@ -77,7 +77,8 @@ impl ModuleVerbosity {
         if self.pattern.contains("::") {
             return glob(&self.pattern, target);
         }
-        let stem = file.and_then(|path| path.rsplit(['/', '\\']).next()).and_then(|name| name.strip_suffix(".rs"));
+        let stem =
+            file.and_then(|path| path.rsplit(['/', '\\']).next()).and_then(|name| name.strip_suffix(".rs"));
         stem.is_some_and(|stem| glob(&self.pattern, stem))
             || target.split("::").any(|part| glob(&self.pattern, part))
     }
@@ -198,8 +199,10 @@ mod tests {
         let quiet = Verbosity::default();
         let loud = Verbosity { everywhere: 5, modules: vec![] };
         let all = Verbosity { everywhere: 8, modules: vec![] };
-        let picked =
-            Verbosity { everywhere: 0, modules: vec![module("plan=2"), module("hns::store*=5"), module("notify=1")] };
+        let picked = Verbosity {
+            everywhere: 0,
+            modules: vec![module("plan=2"), module("hns::store*=5"), module("notify=1")],
+        };
         let table = [
             (&quiet, "proxy::plan", "crates/proxy/src/plan.rs", LevelFilter::INFO),
             (&quiet, "notify::poll", "src/poll.rs", LevelFilter::WARN),

@@ -1,0 +1,123 @@
+//! `transom hns`: the objects of HNS, in the forms of Windows' own `hnsdiag`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::OutputArgs;
+use super::inputs::{NodeArgs, OptionalInputArgs};
+
+/// `transom hns`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct HnsCommand {
+    /// What to do with the objects.
+    #[command(subcommand)]
+    pub action: HnsAction,
+}
+
+/// What can be done with HNS's objects.
+#[derive(Debug, Subcommand)]
+pub enum HnsAction {
+    /// List the objects of a kind, or of all kinds
+    List(HnsList),
+    /// Print one object whole
+    Get(HnsGet),
+    /// Delete one object, and what HNS deletes with it
+    Delete(HnsDelete),
+}
+
+/// `transom hns list`.
+#[derive(Debug, Args)]
+pub struct HnsList {
+    /// The kind of objects
+    #[arg(value_enum, value_name = "KIND")]
+    pub kind: ListKind,
+    /// Only the object with this id
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// One JSON object per item, in the form of HNS v1, as `hnsdiag` prints it
+    #[arg(short, long, conflicts_with = "output")]
+    pub details: bool,
+    /// The form of what is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The cluster.
+    #[command(flatten)]
+    pub input: OptionalInputArgs,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// `transom hns get`.
+#[derive(Debug, Args)]
+pub struct HnsGet {
+    /// The kind of object
+    #[arg(value_enum, value_name = "KIND")]
+    pub kind: Kind,
+    /// The object's id
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// The form of what is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// The cluster.
+    #[command(flatten)]
+    pub input: OptionalInputArgs,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// `transom hns delete`.
+#[derive(Debug, Args)]
+pub struct HnsDelete {
+    /// The kind of object
+    #[arg(value_enum, value_name = "KIND")]
+    pub kind: Kind,
+    /// The object's id
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// The cluster.
+    #[command(flatten)]
+    pub input: OptionalInputArgs,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// A kind of HNS object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Networks
+    #[value(name = "network", alias = "networks")]
+    Network,
+    /// Endpoints
+    #[value(name = "endpoint", alias = "endpoints")]
+    Endpoint,
+    /// Namespaces
+    #[value(name = "namespace", alias = "namespaces")]
+    Namespace,
+    /// Load balancers
+    #[value(name = "loadbalancer", alias = "loadbalancers", alias = "lb")]
+    LoadBalancer,
+}
+
+/// A kind of HNS object, or all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ListKind {
+    /// Networks
+    #[value(name = "networks", alias = "network")]
+    Networks,
+    /// Endpoints, local and remote
+    #[value(name = "endpoints", alias = "endpoint")]
+    Endpoints,
+    /// Namespaces
+    #[value(name = "namespaces", alias = "namespace")]
+    Namespaces,
+    /// Load balancers
+    #[value(name = "loadbalancers", alias = "loadbalancer", alias = "lb")]
+    LoadBalancers,
+    /// Everything
+    #[value(name = "all")]
+    All,
+}

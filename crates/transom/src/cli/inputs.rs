@@ -1,0 +1,127 @@
+//! Flags that several commands share: the cluster that is read and the node that is emulated.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::kube_proxy::KubeProxyArgs;
+use super::values::{self, ManifestPath};
+
+/// The largest manifest file that is read unless the user says otherwise: 256 MiB, some 600,000 endpoints.
+pub const DEFAULT_MAX_MANIFEST_BYTES: &str = "256MiB";
+
+/// The cluster, for commands that cannot do without one.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    /// Files and folders with manifests, or `-` for standard input
+    ///
+    /// YAML or JSON with one or many documents; lists, such as the output of `kubectl get
+    /// nodes,services,endpointslices,pods -A -o yaml`, are taken as they are. Folders are read with their
+    /// subfolders. Where a Service has no EndpointSlices but its Pods are there, the slices are derived from them.
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., required = true)]
+    pub manifests: Vec<ManifestPath>,
+
+    /// Everything else that is said of the input.
+    #[command(flatten)]
+    pub common: InputOptions,
+}
+
+/// The cluster, for commands that can also work on a stored HNS alone.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct OptionalInputArgs {
+    /// Files and folders with manifests, or `-` for standard input: the cluster that describes the node
+    ///
+    /// Without it, --state names the emulated HNS to work on.
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., required_unless_present = "state")]
+    pub manifests: Vec<ManifestPath>,
+
+    /// Everything else that is said of the input.
+    #[command(flatten)]
+    pub common: InputOptions,
+}
+
+/// What is said of the input beside its place.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputOptions {
+    /// The Windows node to work on, by its Node's name [default: the cluster's only Windows node]
+    #[arg(long, value_name = "NAME", value_parser = values::node_name)]
+    pub node: Option<String>,
+
+    /// Refuse to read a larger manifest file, such as 1000000, 64MiB or 1GB
+    #[arg(long, value_name = "BYTES", default_value = DEFAULT_MAX_MANIFEST_BYTES, value_parser = values::bytes)]
+    pub max_manifest_bytes: u64,
+
+    /// End with exit code 3 when any part of the input was refused; the rest is served all the same
+    #[arg(long)]
+    pub strict: bool,
+}
+
+impl InputArgs {
+    pub(super) fn problems(&self, flags: &KubeProxyArgs) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let (Some(node), Some(host)) = (&self.common.node, &flags.hostname_override)
+            && node != host
+        {
+            problems.push(format!(
+                "--node {node} and --hostname-override {host} name different nodes; give one of them"
+            ));
+        }
+        if self.manifests.iter().filter(|path| **path == ManifestPath::StandardInput).count() > 1 {
+            problems.push("--manifests: standard input (`-`) can be read only once".to_owned());
+        }
+        problems
+    }
+
+    /// The node's name, from whichever flag gave it.
+    pub fn node<'a>(&'a self, flags: &'a KubeProxyArgs) -> Option<&'a str> {
+        self.common.node.as_deref().or(flags.hostname_override.as_deref())
+    }
+}
+
+/// The emulated node and its HNS.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Emulated node")]
+pub struct NodeArgs {
+    /// The kind of HNS network that the node's pods are on
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
+    pub network: NetworkType,
+
+    /// The Windows build that is emulated [default: by the Node's label node.kubernetes.io/windows-build, else
+    /// ws2022]
+    #[arg(long, value_name = "BUILD", value_enum)]
+    pub profile: Option<Profile>,
+
+    /// A file that keeps the emulated HNS between runs [default: HNS lives in memory and ends with the command]
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+
+    /// A plan of faults in YAML: which HNS calls fail or are slow, how often, with which seed
+    #[arg(long, value_name = "FILE")]
+    pub faults: Option<PathBuf>,
+}
+
+/// A kind of HNS network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum NetworkType {
+    /// VXLAN between nodes
+    #[default]
+    Overlay,
+    /// Pods bridged to the node's own network
+    L2bridge,
+}
+
+/// A Windows build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Windows Server 2019
+    Ws2019,
+    /// Windows Server 2022
+    Ws2022,
+    /// Windows Server 2025
+    Ws2025,
+    /// The newest HNS known
+    Newest,
+}

@@ -1,0 +1,350 @@
+//! The command line as a whole: definitions, examples of lines, rules and help texts.
+
+use std::path::PathBuf;
+
+use super::hns::{HnsAction, Kind, ListKind};
+use super::inputs::{NetworkType, Profile};
+use super::services::{ServiceSelector, ServicesAction};
+use super::values::{ManifestPath, NodePortAddress};
+use super::*;
+use crate::exit::Exit;
+use crate::logging::Format;
+
+/// Splits at spaces; enough for the lines of these tests.
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::from_args(std::iter::once("transom").chain(line.split_whitespace()))
+}
+
+fn parsed(line: &str) -> Cli {
+    parse(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+/// The flags of `transom proxy` with the least that it needs and `flags`.
+fn proxy(flags: &str) -> ProxyCommand {
+    match parsed(&format!("proxy {flags} -f a.yaml")).command {
+        Command::Proxy(proxy) => proxy,
+        other => panic!("not the proxy: {other:?}"),
+    }
+}
+
+#[test]
+fn the_definitions_are_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_forms_of_the_manual() {
+    let lines = [
+        "proxy --manifests a.yaml b/ --node win-1 --network l2bridge --once --profile ws2022",
+        "proxy --manifests - --node win-1",
+        "proxy -f a.yaml --state hns.db --faults faults.yaml --strict --max-manifest-bytes 10MiB",
+        "plan -f a.yaml --node win-1 -o json",
+        "plan -f a.yaml -o yaml --enable-dsr",
+        "hns list loadbalancers --state hns.db",
+        "hns list namespaces 0f0f0f0f-0000-4000-8000-000000000001 -d --state hns.db",
+        "hns list all -d -f a.yaml --node win-1",
+        "hns get network 0f0f0f0f-0000-4000-8000-000000000001 --state hns.db -o yaml",
+        "hns delete endpoints 0f0f0f0f-0000-4000-8000-000000000001 --state hns.db",
+        "services list -f a.yaml -n shop",
+        "services describe shop/cart:http -f a.yaml --node win-1 -o json",
+        "completions bash",
+        "-v 4 proxy -f a.yaml",
+        "proxy -f a.yaml --v=4 --vmodule=plan=5,hns::*=2 --logging-format=json",
+    ];
+    for line in lines {
+        parsed(line);
+    }
+}
+
+#[test]
+fn wrong_lines_say_what_is_wrong_and_end_with_64() {
+    let table = [
+        ("proxy", "--manifests <PATH>..."),
+        ("plan --node win-1", "--manifests <PATH>..."),
+        ("services list", "--manifests <PATH>..."),
+        ("hns list all", "--manifests <PATH>..."),
+        (
+            "hns list routes --state f",
+            "[possible values: networks, endpoints, namespaces, loadbalancers, all]",
+        ),
+        ("hns get network --state f", "<ID>"),
+        ("hns list all -d -o json --state f", "cannot be used with"),
+        ("proxy -f a --network vxlan", "[possible values: overlay, l2bridge]"),
+        ("proxy -f a --profile ws2016", "[possible values: ws2019, ws2022, ws2025, newest]"),
+        ("proxy -f a --max-manifest-bytes 1TB", "is not one of B, kB"),
+        ("proxy -f a -v 11", "11 is not in 0..=10"),
+        ("proxy -f a --vmodule plan", "not of the form pattern=N"),
+        ("proxy -f a --log-format xml", "[possible values: text, json]"),
+        ("proxy -f - -f -", "standard input (`-`) can be read only once"),
+        ("proxy -f a --node a --hostname-override b", "name different nodes"),
+        ("proxy -f a --hostname-override=", "a node name must not be blank"),
+        ("proxy -f a --proxy-mode ipvs", "must be `kernelspace` or blank"),
+        ("proxy -f a --enable-dsr=maybe", "must be true or false"),
+        ("proxy -f a --enable_dsr", "unexpected argument '--enable_dsr'"),
+        ("proxy -f a --proxy-port-range 1-2", "unexpected argument '--proxy-port-range'"),
+        ("proxy -f a --iptables-sync-period 30", "the number 30 has no unit"),
+        ("proxy -f a --iptables-sync-period 0", "must be greater than 0"),
+        ("proxy -f a --iptables-sync-period 1s --iptables-min-sync-period 2s", "must not be shorter than"),
+        ("proxy -f a --iptables-min-sync-period=-1s", "must not be negative"),
+        ("proxy -f a --nodeport-addresses 10.0.0.1", "must be a CIDR"),
+        ("proxy -f a --nodeport-addresses primary,10.0.0.0/8", "`primary` cannot be combined"),
+        ("proxy -f a --source-vip 10.0.0.1,10.0.0.2", "only one IPv4 address"),
+        ("proxy -f a --source-vip nowhere", "invalid IP address"),
+        ("proxy -f a --bind-address node", "invalid IP address"),
+        ("proxy -f a --healthz-bind-address :80", "must be IP or IP:port"),
+        ("proxy -f a --metrics-bind-address x", "must be IP or IP:port"),
+        ("proxy -f a --metrics-port 0", "0 is not in 1..=65535"),
+        ("proxy -f a --feature-gates WinDSR", "must be of the form Name=true"),
+        ("proxy -f a --feature-gates WinDSR=false", "WinDSR is locked to true"),
+        ("proxy -f a --detect-local-mode Mine", "possible values"),
+        ("proxy -f a --detect-local-mode ClusterCIDR", "either a single CIDR or one of each family"),
+        ("proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr x", "\"x\" must be a valid CIDR block"),
+        (
+            "proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr 10.0.0.0/8,11.0.0.0/8",
+            "one of each family",
+        ),
+        ("proxy -f a --oom-score-adj -1001", "-1001 is not in -1000..=1000"),
+        ("proxy -f a --iptables-masquerade-bit 32", "32 is not in 0..=31"),
+        ("proxy -f a --conntrack-udp-timeout soon", "the unit \"soon\" is not one of"),
+        ("proxy -f a --config kube-proxy.conf", "--config is refused: a configuration file is not read yet"),
+        ("proxy -f a --cleanup", "--cleanup is refused"),
+        ("plan -f a --init-only=true", "--init-only is refused"),
+        ("services describe /cart -f a", "must be NAME, NAMESPACE/NAME"),
+        ("completions tcsh", "possible values"),
+        ("frobnicate", "unrecognized subcommand"),
+    ];
+    for (line, complaint) in table {
+        let error = parse(line).expect_err(line);
+        let text = error.to_string();
+        assert!(text.contains(complaint), "{line}: {text}");
+        assert!(error.use_stderr(), "{line} is {:?}", Exit::Usage);
+    }
+}
+
+#[test]
+fn all_that_does_not_fit_together_is_said_at_once() {
+    let line =
+        "proxy -f a --iptables-sync-period 0 --feature-gates WinDSR=false --node a --hostname-override b";
+    let text = parse(line).expect_err("three rules are broken").to_string();
+    for part in ["different nodes", "greater than 0", "locked to true"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for line in ["--help", "--version", "proxy -h", "proxy --version", "hns list --help"] {
+        assert!(!parse(line).expect_err("nothing is run").use_stderr(), "{line}");
+    }
+}
+
+#[test]
+fn defaults_are_those_of_kube_proxy() {
+    let proxy = proxy("");
+    let flags = &proxy.flags;
+    assert_eq!(flags.network_name(), None);
+    assert_eq!(flags.source_vips().count(), 0);
+    assert_eq!(flags.source_vip_endpoint, ["Calico_ep", "source_vip"]);
+    assert!(!flags.enable_dsr && !flags.forward_healthcheck_vip);
+    assert_eq!(flags.root_hnsendpoint_name(), "cbr0");
+    assert_eq!(flags.nodeport_addresses, []);
+    assert_eq!(flags.node_ip(), None);
+    assert_eq!(flags.healthz_address().map(|a| a.to_string()).as_deref(), Some("0.0.0.0:10256"));
+    assert_eq!(flags.iptables_sync_period.as_secs(), 30);
+    assert_eq!(flags.iptables_min_sync_period.as_secs(), 1);
+    assert!(flags.allow_service_external_ips());
+    assert_eq!(proxy.node.network, NetworkType::Overlay);
+    assert_eq!(proxy.node.profile, None);
+    assert_eq!(proxy.input.node(flags), None);
+    assert_eq!(proxy.input.common.max_manifest_bytes, 256 << 20);
+    assert!(!proxy.once && !proxy.input.common.strict);
+}
+
+#[test]
+fn flags_that_start_scripts_leave_blank_are_as_if_absent() {
+    let flags = proxy("--source-vip= --network-name= --healthz-bind-address= --root-hnsendpoint-name= --proxy-mode= --config= --metrics-bind-address=").flags;
+    assert_eq!(flags.network_name(), None);
+    assert_eq!(flags.source_vips().count(), 0);
+    assert_eq!(flags.root_hnsendpoint_name(), "cbr0");
+    assert_eq!(flags.healthz_address().map(|a| a.to_string()).as_deref(), Some("0.0.0.0:10256"));
+}
+
+#[test]
+fn where_health_is_served() {
+    let table = [
+        ("--healthz-bind-address 10.0.0.1", Some("10.0.0.1:10256")),
+        ("--healthz-bind-address 10.0.0.1 --healthz-port 80", Some("10.0.0.1:80")),
+        ("--healthz-bind-address 10.0.0.1:90 --healthz-port 80", Some("10.0.0.1:90")),
+        ("--healthz-port 80", Some("0.0.0.0:10256")),
+        ("--healthz-bind-address ::", Some("[::]:10256")),
+        ("--healthz-bind-address [::1]:7", Some("[::1]:7")),
+        ("--healthz-port 0", None),
+    ];
+    for (flags, want) in table {
+        assert_eq!(proxy(flags).flags.healthz_address().map(|a| a.to_string()).as_deref(), want, "{flags}");
+    }
+}
+
+#[test]
+fn values_reach_their_fields() {
+    let proxy = proxy(
+        "--manifests x - --hostname-override WIN-2 --network l2bridge --profile ws2025 --state s --faults f \
+         --network-name vxlan0 --source-vip 10.1.0.9,fd00::9 --source-vip-endpoint mine,theirs --enable-dsr=t \
+         --forward-healthcheck-vip --root-hnsendpoint-name gw --nodeport-addresses 10.0.0.0/8,fd00::/8 \
+         --bind-address 10.0.0.5 --iptables-sync-period 1m30s --iptables-min-sync-period 0 \
+         --feature-gates AllowServiceExternalIPs=true,AllowServiceExternalIPs=false",
+    );
+    let flags = &proxy.flags;
+    assert_eq!(
+        proxy.input.manifests,
+        [ManifestPath::Path("x".into()), ManifestPath::StandardInput, ManifestPath::Path("a.yaml".into())]
+    );
+    assert_eq!(proxy.input.node(flags), Some("win-2"));
+    assert_eq!(proxy.node.network, NetworkType::L2bridge);
+    assert_eq!(proxy.node.profile, Some(Profile::Ws2025));
+    assert_eq!(proxy.node.state, Some(PathBuf::from("s")));
+    assert_eq!(proxy.node.faults, Some(PathBuf::from("f")));
+    assert_eq!(flags.network_name(), Some("vxlan0"));
+    let vips: Vec<String> = flags.source_vips().map(|ip| ip.to_string()).collect();
+    assert_eq!(vips, ["10.1.0.9", "fd00::9"]);
+    assert_eq!(flags.source_vip_endpoint, ["mine", "theirs"]);
+    assert!(flags.enable_dsr && flags.forward_healthcheck_vip);
+    assert_eq!(flags.root_hnsendpoint_name(), "gw");
+    assert!(matches!(flags.nodeport_addresses[..], [NodePortAddress::Within(_), NodePortAddress::Within(_)]));
+    assert_eq!(flags.node_ip().map(|ip| ip.to_string()).as_deref(), Some("10.0.0.5"));
+    assert_eq!(flags.iptables_sync_period.as_secs(), 90);
+    assert!(flags.iptables_min_sync_period.is_zero());
+    assert!(!flags.allow_service_external_ips(), "the last one counts");
+}
+
+#[test]
+fn flags_without_effect_are_accepted_and_told() {
+    let line = "proxy -f a --kubeconfig k --master m --windows-service --cleanup=false --config= \
+                --kube-api-qps 5.5 --kube-api-burst 10 --oom-score-adj -998 --profiling=false --conntrack-min 0 \
+                --metrics-bind-address 127.0.0.1 --metrics-port 10249 --ipvs-sync-period 30s --masquerade-all \
+                --detect-local-mode NodeCIDR --cluster-cidr 10.0.0.0/8 --config-sync-period 15m \
+                --feature-gates WinOverlay=true,AllAlpha=false,Unheard=true,AllowServiceExternalIPs=true \
+                --log-flush-frequency 5s";
+    let notices = parsed(line).notices();
+    let flags: Vec<&str> = notices.iter().map(|notice| notice.flag.as_str()).collect();
+    assert_eq!(
+        flags,
+        [
+            "--log-flush-frequency",
+            "--windows-service",
+            "--kubeconfig",
+            "--master",
+            "--kube-api-qps",
+            "--kube-api-burst",
+            "--config-sync-period",
+            "--metrics-bind-address",
+            "--metrics-port",
+            "--profiling",
+            "--oom-score-adj",
+            "--masquerade-all",
+            "--conntrack-min",
+            "--ipvs-sync-period",
+            "--detect-local-mode",
+            "--cluster-cidr",
+            "--feature-gates=WinOverlay",
+            "--feature-gates=AllAlpha",
+            "--feature-gates=Unheard",
+        ]
+    );
+    assert!(notices.iter().all(|notice| !notice.reason.is_empty()));
+    assert_eq!(parsed("plan -f a").notices(), []);
+}
+
+#[test]
+fn kinds_of_hns_objects_in_one_and_many() {
+    for (text, kind) in [
+        ("network", Kind::Network),
+        ("networks", Kind::Network),
+        ("endpoint", Kind::Endpoint),
+        ("endpoints", Kind::Endpoint),
+        ("namespaces", Kind::Namespace),
+        ("loadbalancer", Kind::LoadBalancer),
+        ("loadbalancers", Kind::LoadBalancer),
+        ("lb", Kind::LoadBalancer),
+    ] {
+        let Command::Hns(hns) = parsed(&format!("hns delete {text} x --state s")).command else {
+            panic!("not hns");
+        };
+        assert!(matches!(hns.action, HnsAction::Delete(delete) if delete.kind == kind), "{text}");
+    }
+    let Command::Hns(hns) = parsed("hns list lb --state s").command else {
+        panic!("not hns");
+    };
+    assert!(
+        matches!(hns.action, HnsAction::List(list) if list.kind == ListKind::LoadBalancers && !list.details)
+    );
+}
+
+#[test]
+fn services_that_a_person_means() {
+    let selector = |text: &str| text.parse::<ServiceSelector>().expect("valid");
+    let table = [
+        ("cart", ("shop", "cart", "http"), true),
+        ("cart", ("shop", "carts", "http"), false),
+        ("shop/cart", ("shop", "cart", ""), true),
+        ("shop/cart", ("other", "cart", ""), false),
+        ("shop/cart:http", ("shop", "cart", "http"), true),
+        ("shop/cart:http", ("shop", "cart", "grpc"), false),
+        ("cart:", ("shop", "cart", ""), true),
+    ];
+    for (text, (namespace, name, port), selects) in table {
+        assert_eq!(selector(text).selects(namespace, name, port), selects, "{text}");
+    }
+    let Command::Services(services) = parsed("services describe a b -f x").command else {
+        panic!("not services");
+    };
+    assert!(matches!(services.action, ServicesAction::Describe(describe) if describe.services.len() == 2));
+}
+
+#[test]
+fn logging_flags_in_both_places() {
+    for line in ["-v 3 --log-format json plan -f a", "plan -f a -v=3 --logging-format=json"] {
+        let settings = parsed(line).logging.settings();
+        assert_eq!((settings.verbosity.everywhere, settings.format), (3, Format::Json), "{line}");
+    }
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let Command::Completions(wanted) = parsed(&format!("completions {shell}")).command else {
+            panic!("not completions");
+        };
+        let mut script = Vec::new();
+        completions::write(&wanted, &mut script).expect("memory takes everything");
+        let script = String::from_utf8(script).expect("scripts are text");
+        for name in ["proxy", "plan", "hns", "services", "max-manifest-bytes"] {
+            assert!(script.contains(name), "{shell} lacks {name}");
+        }
+    }
+}
+
+/// The long help of the program and of the proxy and the short help of every command, at a fixed width so that
+/// the terminal does not matter.
+#[test]
+fn help_texts() {
+    fn write(command: &mut clap::Command, path: &str, out: &mut String) {
+        let path = format!("{path} {}", command.get_name());
+        let help = match path.trim() {
+            "transom" | "transom proxy" => command.render_long_help(),
+            _ => command.render_help(),
+        };
+        for line in [&format!("==== {} ====", path.trim()), ""].into_iter().chain(help.to_string().lines()) {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        for inner in command.get_subcommands_mut() {
+            write(inner, &path, out);
+        }
+    }
+    let mut command = Cli::command().term_width(110);
+    command.build();
+    let mut out = String::new();
+    write(&mut command, "", &mut out);
+    insta::assert_snapshot!("help", out);
+}
