@@ -1,0 +1,175 @@
+//! Flat v1 policies and their v2 envelopes.
+//!
+//! A policy type this module does not know keeps its name; its members move between the flat form and `Settings`
+//! unchanged. A v1 policy that has `Settings` already, and v2 settings that are not an object, cross as they are.
+
+use crate::json::{Extra, Members, RawJson};
+use crate::loadbalancer::protocol;
+use crate::policy::{Policy, PolicyType};
+
+use super::carry::take;
+
+/// One policy that both forms have, and the members whose names differ (v1, v2).
+struct Pair {
+    v1: &'static str,
+    v2: &'static str,
+    members: &'static [(&'static str, &'static str)],
+}
+
+const PAIRS: &[Pair] = &[
+    Pair { v1: "NAT", v2: "PortMapping", members: &[] },
+    Pair { v1: "ACL", v2: "ACL", members: &[] },
+    Pair { v1: "PA", v2: "ProviderAddress", members: &[("PA", "ProviderAddress")] },
+    Pair { v1: "VLAN", v2: "VLAN", members: &[("VLAN", "IsolationId")] },
+    Pair { v1: "VSID", v2: "VSID", members: &[("VSID", "IsolationId")] },
+    Pair {
+        v1: "OutBoundNAT",
+        v2: "OutBoundNAT",
+        members: &[("VIP", "VirtualIP"), ("ExceptionList", "Exceptions")],
+    },
+    Pair { v1: "ROUTE", v2: "SDNRoute", members: &[] },
+    Pair {
+        v1: "PROXY",
+        v2: "L4Proxy",
+        members: &[("ExceptionList", "Exceptions"), ("OutboundNat", "OutboundNAT")],
+    },
+];
+
+/// The bit of v2 `NatFlags` that v1 writes as `ExternalPortReserved`.
+const EXTERNAL_PORT_RESERVED: u32 = 4;
+
+/// A flat v1 policy as a v2 envelope.
+pub fn policy_to_v2(policy: &Policy) -> Policy {
+    if policy.settings.is_some() {
+        return policy.clone();
+    }
+    let mut members = policy.extra.clone();
+    let mut kind = policy.kind.clone();
+    if let Some(pair) = PAIRS.iter().find(|pair| policy.kind.is(pair.v1)) {
+        for (v1, v2) in pair.members {
+            rename(&mut members, v1, v2);
+        }
+        match pair.v1 {
+            "NAT" => port_mapping_to_v2(&mut members),
+            "ACL" => acl_to_v2(&mut members),
+            _ => {}
+        }
+        kind = named(kind, pair.v2);
+    }
+    let settings = (!members.is_empty()).then(|| super::object(&members));
+    Policy { kind, settings, extra: Extra::default() }
+}
+
+/// A v2 envelope as a flat v1 policy.
+pub fn policy_from_v2(policy: &Policy) -> Policy {
+    let mut beside = policy.extra.clone();
+    // Microsoft's sample page says `Data` where everyone else says `Settings`.
+    let settings = policy.settings.clone().or_else(|| beside.remove("Data"));
+    let members = settings.map_or_else(|| Some(Extra::default()), |settings| read_members(&settings));
+    // A member of the settings called "Type" or "Settings" would be read as the policy's own.
+    let Some(mut members) = members.filter(|m| m.get("Type").is_none() && m.get("Settings").is_none()) else {
+        return policy.clone();
+    };
+    super::carry::merge(&mut members, &beside);
+    let mut kind = policy.kind.clone();
+    if let Some(pair) = PAIRS.iter().find(|pair| policy.kind.is(pair.v2)) {
+        for (v1, v2) in pair.members {
+            rename(&mut members, v2, v1);
+        }
+        if pair.v1 == "NAT" {
+            port_mapping_from_v2(&mut members);
+        }
+        kind = named(kind, pair.v1);
+    }
+    Policy { kind, settings: None, extra: members }
+}
+
+fn read_members(settings: &RawJson) -> Option<Extra> {
+    let Members(members) = settings.read().ok()?;
+    Some(Extra(members.into_iter().map(|(key, value)| (key.into_owned(), RawJson::from(value))).collect()))
+}
+
+/// The type `name`, in the spelling it came in when that is the same word.
+fn named(kind: PolicyType, name: &str) -> PolicyType {
+    if kind.is(name) { kind } else { PolicyType::named(name) }
+}
+
+/// Renames a member, unless the new name is taken.
+fn rename(members: &mut Extra, from: &str, to: &str) {
+    if from.eq_ignore_ascii_case(to) || members.get(to).is_none() {
+        for (key, _) in &mut members.0 {
+            if key.eq_ignore_ascii_case(from) {
+                to.clone_into(key);
+                break;
+            }
+        }
+    }
+}
+
+/// Replaces a member by another, in its place.
+fn replace(members: &mut Extra, from: &str, to: &str, value: RawJson) {
+    rename(members, from, to);
+    members.set(to, value);
+}
+
+/// Protocol names of v1 NAT policies; numbers are taken as text or as numbers.
+pub(super) fn protocol_number(text: &str) -> Option<u32> {
+    Some(match text.trim() {
+        name if name.eq_ignore_ascii_case("TCP") => protocol::TCP,
+        name if name.eq_ignore_ascii_case("UDP") => protocol::UDP,
+        name if name.eq_ignore_ascii_case("ICMP") || name.eq_ignore_ascii_case("ICMPv4") => protocol::ICMP_V4,
+        name if name.eq_ignore_ascii_case("ICMPv6") => protocol::ICMP_V6,
+        name if name.eq_ignore_ascii_case("SCTP") => protocol::SCTP,
+        number => number.parse().ok()?,
+    })
+}
+
+fn port_mapping_to_v2(members: &mut Extra) {
+    if let Some(number) = members.read::<String>("Protocol").and_then(|name| protocol_number(&name)) {
+        members.set("Protocol", RawJson::of(&number));
+    }
+    if let Some(reserved) = take::<bool>(members, "ExternalPortReserved")
+        && reserved
+    {
+        let flags = members.read::<u32>("Flags").unwrap_or(0) | EXTERNAL_PORT_RESERVED;
+        members.set("Flags", RawJson::of(&flags));
+    }
+}
+
+fn port_mapping_from_v2(members: &mut Extra) {
+    if let Some(number) = members.read::<u32>("Protocol") {
+        let name = match number {
+            protocol::TCP => "TCP".to_owned(),
+            protocol::UDP => "UDP".to_owned(),
+            protocol::ICMP_V4 => "ICMPv4".to_owned(),
+            protocol::ICMP_V6 => "ICMPv6".to_owned(),
+            protocol::SCTP => "SCTP".to_owned(),
+            other => other.to_string(),
+        };
+        members.set("Protocol", RawJson::of(&name));
+    }
+    if let Some(flags) = members.read::<u32>("Flags").filter(|flags| flags & EXTERNAL_PORT_RESERVED != 0) {
+        match flags & !EXTERNAL_PORT_RESERVED {
+            0 => {
+                members.remove("Flags");
+            }
+            rest => members.set("Flags", RawJson::of(&rest)),
+        }
+        members.set("ExternalPortReserved", RawJson::of(&true));
+    }
+}
+
+/// v1 has a number and a list for protocol and ports, v2 only the list.
+fn acl_to_v2(members: &mut Extra) {
+    for (number, list) in
+        [("Protocol", "Protocols"), ("LocalPort", "LocalPorts"), ("RemotePort", "RemotePorts")]
+    {
+        match (members.read::<u16>(number), members.get(list).is_some()) {
+            (Some(0), _) => {
+                members.remove(number);
+            }
+            (Some(value), false) => replace(members, number, list, RawJson::of(&value.to_string())),
+            _ => {}
+        }
+    }
+}
