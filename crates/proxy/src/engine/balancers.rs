@@ -1,0 +1,617 @@
+//! One frontend at a time: what is wanted there against what HNS holds there.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hcn::loadbalancer::{Distribution, Frontend, LoadBalancerFlags, PortMapping};
+use hcn::query::SchemaVersion;
+use hcn::{ErrorClass, Feature, Guid, HResult, HcnExt, Kind, LoadBalancer};
+use services::ServiceKey;
+
+use super::endpoints::{NoEndpoint, field};
+use super::{OWNER, Pass, Proxy, Retryable};
+use crate::observed::ObservedBalancer;
+use crate::plan::{Backends, SourceVip, WantedBalancer};
+use crate::status::{Action, Change, ConditionReason, FieldChange, ProxyCondition};
+
+/// A wanted load balancer with everything resolved to what HNS knows.
+struct Target {
+    service: ServiceKey,
+    wanted: Arc<WantedBalancer>,
+    source_vip: Option<IpAddr>,
+    /// Sorted.
+    backends: Vec<Guid>,
+    /// A backend that should be there failed to be made.
+    partial: bool,
+}
+
+/// Whether a frontend is done with.
+#[derive(PartialEq, Eq)]
+enum Step {
+    Done,
+    Later,
+}
+
+impl Proxy {
+    pub(super) fn converge_pending(&mut self, pass: &mut Pass) {
+        let frontends: Vec<(u8, Frontend)> = self.pending.iter().copied().collect();
+        for (rank, frontend) in frontends {
+            if pass.down {
+                return;
+            }
+            if self.converge(frontend, pass) == Step::Done {
+                self.pending.remove(&(rank, frontend));
+            }
+        }
+    }
+
+    /// Frontends that found their port or name taken get a second chance once the deletions are done.
+    pub(super) fn retry_taken(&mut self, pass: &mut Pass) {
+        if !pass
+            .report
+            .changes
+            .iter()
+            .any(|change| change.action == Action::Delete && change.kind == Kind::LoadBalancer)
+        {
+            return;
+        }
+        let taken: Vec<(u8, Frontend)> = self
+            .pending
+            .iter()
+            .copied()
+            .filter(|(_, frontend)| {
+                self.backoff
+                    .get(&Retryable::Frontend(*frontend))
+                    .is_some_and(|retry| retry.attempts == 1 && retry.error.contains("already exists"))
+            })
+            .collect();
+        for (rank, frontend) in taken {
+            if pass.down {
+                return;
+            }
+            self.backoff.succeeded(&Retryable::Frontend(frontend));
+            if self.converge(frontend, pass) == Step::Done {
+                self.pending.remove(&(rank, frontend));
+            }
+        }
+    }
+
+    fn converge(&mut self, frontend: Frontend, pass: &mut Pass) -> Step {
+        let key = Retryable::Frontend(frontend);
+        let Some((service, wanted)) = self.winner(frontend) else {
+            self.doom_unwanted(frontend);
+            self.trouble.remove(&frontend);
+            self.backoff.succeeded(&key);
+            return Step::Done;
+        };
+        if !self.backoff.is_due(&key, pass.now) {
+            return Step::Later;
+        }
+        if let Err(error) = self.clear_doubts(frontend, pass) {
+            return self.balancer_failed(frontend, "read", &error, pass);
+        }
+        let Some(target) = self.resolve(frontend, service, wanted, pass) else { return Step::Later };
+        let Some(target) = target else { return Step::Done };
+        if self.observed.balancers_at(frontend).len() < 2
+            && let Some(trouble) = self.trouble.get_mut(&frontend)
+        {
+            trouble.ambiguous = false;
+        }
+        let step = match *self.observed.balancers_at(frontend) {
+            [] => self.create(&target, pass),
+            [only] => self.compare(only, &target, pass),
+            ref several => {
+                let several = several.to_vec();
+                self.several(&several, &target, pass)
+            }
+        };
+        if step == Step::Done && target.partial { Step::Later } else { step }
+    }
+
+    /// Reads again what an earlier failed write may have changed.
+    fn clear_doubts(&mut self, frontend: Frontend, pass: &mut Pass) -> hcn::Result<()> {
+        let mut ids = self.observed.balancers_at(frontend).to_vec();
+        ids.push(self.balancer_id(&frontend));
+        for id in ids {
+            if self.observed.is_doubted(id) && !pass.down {
+                self.reread_balancer(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Outer `None`: it waits and stays pending. Inner `None`: nothing can be wanted there as things are.
+    #[expect(clippy::option_option, reason = "waiting and not wanted are different answers")]
+    fn resolve(
+        &mut self,
+        frontend: Frontend,
+        service: ServiceKey,
+        wanted: Arc<WantedBalancer>,
+        pass: &mut Pass,
+    ) -> Option<Option<Target>> {
+        let mut left_out: Vec<(IpAddr, String)> = Vec::new();
+        let mut backends = Vec::new();
+        let mut partial = false;
+        match &wanted.backends {
+            Backends::Gateway => backends.extend(self.gateway),
+            Backends::Addresses(list) => {
+                backends.reserve(list.len());
+                for &backend in &**list {
+                    match self.backend_endpoint(backend, pass) {
+                        Ok(id) => backends.push(id),
+                        Err(NoEndpoint::Down) => return None,
+                        Err(NoEndpoint::LocalMissing) => left_out.push((
+                            backend.address,
+                            "the slice places it on this node, but HNS has no endpoint with this address"
+                                .to_owned(),
+                        )),
+                        Err(NoEndpoint::Failed(error)) => {
+                            partial = true;
+                            left_out.push((backend.address, error));
+                        }
+                    }
+                }
+            }
+        }
+        backends.sort_unstable();
+        backends.dedup();
+        let trouble = self.trouble.entry(frontend).or_default();
+        trouble.left_out = left_out;
+        trouble.waiting = None;
+        if backends.is_empty() {
+            trouble.waiting = Some("no backend has an endpoint in HNS".to_owned());
+            self.doom_unwanted(frontend);
+            return if partial { None } else { Some(None) };
+        }
+        if let Some(vip) = wanted.vip_endpoint {
+            match self.vip_endpoint(vip, pass) {
+                Ok(_) => {}
+                Err(NoEndpoint::Down | NoEndpoint::LocalMissing) => return None,
+                Err(NoEndpoint::Failed(error)) => {
+                    self.wait(
+                        frontend,
+                        format!("the endpoint of cluster IP {vip} could not be made: {error}"),
+                    );
+                    return None;
+                }
+            }
+        }
+        let source_vip = match wanted.source_vip {
+            SourceVip::Node(address) => Some(address),
+            SourceVip::Absent => None,
+            SourceVip::Dedicated => {
+                if let Some(address) = self.source_vip(pass) {
+                    Some(address)
+                } else {
+                    self.wait(frontend, "there is no source VIP".to_owned());
+                    return None;
+                }
+            }
+        };
+        if self.trouble.get(&frontend).is_some_and(super::Trouble::is_empty) {
+            self.trouble.remove(&frontend);
+        }
+        Some(Some(Target { service, wanted, source_vip, backends, partial }))
+    }
+
+    fn wait(&mut self, frontend: Frontend, why: String) {
+        self.trouble.entry(frontend).or_default().waiting = Some(why);
+    }
+
+    /// Load balancers at a frontend that nobody wants are deleted when they are ours, else left.
+    pub(super) fn doom_unwanted(&mut self, frontend: Frontend) {
+        let ids: Vec<Guid> =
+            self.observed.balancers_at(frontend).iter().copied().filter(|&id| self.is_ours(id)).collect();
+        self.doomed.extend(ids);
+    }
+
+    /// Made by this proxy, now or in an earlier run, or adopted by it.
+    pub(super) fn is_ours(&self, id: Guid) -> bool {
+        self.mine.contains(&id)
+            || self.observed.balancer(id).is_some_and(|balancer| {
+                balancer.owner.as_deref() == Some(OWNER)
+                    || balancer.frontends.iter().any(|frontend| self.balancer_id(frontend) == id)
+            })
+    }
+
+    fn several(&mut self, ids: &[Guid], target: &Target, pass: &mut Pass) -> Step {
+        let ours: Vec<Guid> = ids.iter().copied().filter(|&id| self.is_ours(id)).collect();
+        if let [only] = ours[..] {
+            // One is ours: it is kept right, the others are not ours to delete.
+            self.trouble.entry(target.wanted.frontend).or_default().ambiguous = true;
+            return self.compare(only, target, pass);
+        }
+        let frontend = target.wanted.frontend;
+        self.trouble.entry(frontend).or_default().ambiguous = true;
+        let error = hcn::Error::detailed(
+            HResult::ALREADY_EXISTS,
+            format!("load balancers {ids:?} all hold {frontend}; which of them is right cannot be told"),
+        );
+        self.balancer_failed(frontend, "choose", &error, pass)
+    }
+
+    fn compare(&mut self, id: Guid, target: &Target, pass: &mut Pass) -> Step {
+        let Some(observed) = self.observed.balancer(id) else { return self.create(target, pass) };
+        let differences = differences(observed, target);
+        let frontend = target.wanted.frontend;
+        let forced = self.reapply.contains(&frontend);
+        if differences.is_empty() && !forced {
+            self.mine.insert(id);
+            self.doomed.remove(&id);
+            self.backoff.succeeded(&Retryable::Frontend(frontend));
+            return Step::Done;
+        }
+        let foreign = !self.is_ours(id)
+            && (observed.odd || observed.owner.as_deref().is_some_and(|owner| owner != OWNER));
+        let modifiable = self.features.supports(Feature::ModifyLoadBalancer)
+            && !self.modify_ineffective
+            && !observed.odd
+            && !forced;
+        if foreign {
+            self.trouble.entry(frontend).or_default().foreign = Some(id);
+        }
+        if modifiable
+            && !foreign
+            && let Some(step) = self.modify(id, target, &differences, pass)
+        {
+            return step;
+        }
+        let why = if forced {
+            "HNS has restarted"
+        } else if foreign {
+            "a load balancer of somebody else holds the frontend"
+        } else {
+            "it differs from what is wanted"
+        };
+        self.replace(id, target, differences, why, pass)
+    }
+
+    /// `None`: in place does not work here; replace.
+    fn modify(
+        &mut self,
+        id: Guid,
+        target: &Target,
+        differences: &[FieldChange],
+        pass: &mut Pass,
+    ) -> Option<Step> {
+        let frontend = target.wanted.frontend;
+        match self.hcn.modify(Kind::LoadBalancer, id, &document(id, target).to_json()) {
+            Ok(()) => {}
+            Err(error) if error.class() == ErrorClass::Unsupported => {
+                self.note_modify_ineffective(&format!("HNS answered {}", error.code));
+                return None;
+            }
+            Err(error) if error.class() == ErrorClass::NotFound => {
+                self.observed.remove_balancer(id);
+                return Some(self.create(target, pass));
+            }
+            Err(error) => {
+                self.observed.doubt(id);
+                return Some(self.write_failed(frontend, "modify", &error, target, pass));
+            }
+        }
+        // Some builds report success and change nothing (kubernetes/kubernetes#131466).
+        match self.reread_balancer(id) {
+            Ok(true) => {}
+            Ok(false) => return Some(self.create(target, pass)),
+            Err(error) => {
+                self.observed.doubt(id);
+                return Some(self.balancer_failed(frontend, "verify", &error, pass));
+            }
+        }
+        if self.observed.balancer(id).is_none_or(|observed| !self::differences(observed, target).is_empty()) {
+            self.note_modify_ineffective("a modified load balancer read back unchanged");
+            return None;
+        }
+        self.wrote(id, target, Action::Modify, differences.to_vec(), "it differs from what is wanted", pass);
+        Some(Step::Done)
+    }
+
+    fn note_modify_ineffective(&mut self, how: &str) {
+        self.modify_ineffective = true;
+        self.set_condition(ProxyCondition::new(
+            ConditionReason::ModifyIneffective,
+            format!("load balancers are replaced instead of modified: {how}"),
+        ));
+    }
+
+    fn replace(
+        &mut self,
+        id: Guid,
+        target: &Target,
+        differences: Vec<FieldChange>,
+        why: &str,
+        pass: &mut Pass,
+    ) -> Step {
+        let frontend = target.wanted.frontend;
+        if let Err(error) = self.hcn.delete(Kind::LoadBalancer, id)
+            && !error.is_not_found()
+        {
+            self.observed.doubt(id);
+            return self.balancer_failed(frontend, "delete", &error, pass);
+        }
+        let old = self.forget_balancer(id);
+        let made = self.hcn.make(self.balancer_id(&frontend), &document(self.balancer_id(&frontend), target));
+        match made {
+            Ok(made) => {
+                self.put_target(made, target);
+                self.wrote(made, target, Action::Replace, differences, why, pass);
+                // Whatever else the old one held is missing now.
+                for other in old.iter().flat_map(|old| &old.frontends).filter(|&&other| other != frontend) {
+                    self.touch(*other);
+                }
+                Step::Done
+            }
+            Err(error) => {
+                let id = self.balancer_id(&frontend);
+                self.observed.doubt(id);
+                self.write_failed(frontend, "create", &error, target, pass)
+            }
+        }
+    }
+
+    fn create(&mut self, target: &Target, pass: &mut Pass) -> Step {
+        let frontend = target.wanted.frontend;
+        let id = self.balancer_id(&frontend);
+        if self.observed.balancer(id).is_some() {
+            // Something malformed stands under the id: a create that failed half-way left it.
+            if let Err(error) = self.hcn.delete(Kind::LoadBalancer, id)
+                && !error.is_not_found()
+            {
+                self.observed.doubt(id);
+                return self.balancer_failed(frontend, "delete a malformed load balancer at", &error, pass);
+            }
+            self.forget_balancer(id);
+        }
+        match self.hcn.make(id, &document(id, target)) {
+            Ok(made) => {
+                self.put_target(made, target);
+                let fields = all_fields(target);
+                self.wrote(made, target, Action::Create, fields, "it is wanted and HNS has none", pass);
+                Step::Done
+            }
+            Err(error) => {
+                self.observed.doubt(id);
+                self.write_failed(frontend, "create", &error, target, pass)
+            }
+        }
+    }
+
+    fn wrote(
+        &mut self,
+        id: Guid,
+        target: &Target,
+        action: Action,
+        fields: Vec<FieldChange>,
+        why: &str,
+        pass: &mut Pass,
+    ) {
+        let frontend = target.wanted.frontend;
+        self.mine.insert(id);
+        self.doomed.remove(&id);
+        self.reapply.remove(&frontend);
+        self.backoff.succeeded(&Retryable::Frontend(frontend));
+        pass.changed(Change {
+            action,
+            kind: Kind::LoadBalancer,
+            subject: frontend.to_string(),
+            id,
+            service: Some(target.service.clone()),
+            role: Some(target.wanted.role),
+            fields,
+            why: why.to_owned(),
+        });
+        if self.config.verify_writes && action != Action::Modify && !pass.down {
+            match self.reread_balancer(id) {
+                Ok(_) => {
+                    if self
+                        .observed
+                        .balancer(id)
+                        .is_none_or(|observed| !differences(observed, target).is_empty())
+                    {
+                        self.touch(frontend);
+                    }
+                }
+                Err(error) => {
+                    self.observed.doubt(id);
+                    pass.failed(format!("verify load balancer {frontend}"), &error);
+                }
+            }
+        }
+    }
+
+    fn put_target(&mut self, id: Guid, target: &Target) {
+        self.observed.put_balancer(
+            id,
+            ObservedBalancer {
+                frontends: [target.wanted.frontend].into_iter().collect(),
+                internal_port: target.wanted.internal_port,
+                distribution: target.wanted.distribution.clone(),
+                mapping_flags: target.wanted.mapping_flags,
+                flags: target.wanted.flags,
+                source_vip: target.source_vip,
+                backends: target.backends.clone().into(),
+                owner: Some(OWNER.into()),
+                odd: false,
+            },
+        );
+    }
+
+    /// A load balancer is gone: its backends may be unused now.
+    pub(super) fn forget_balancer(&mut self, id: Guid) -> Option<ObservedBalancer> {
+        let old = self.observed.remove_balancer(id)?;
+        self.mine.remove(&id);
+        self.garbage.extend(old.backends.iter().copied());
+        Some(old)
+    }
+
+    /// A refused create or modify: the refusal may tell that the picture of HNS is out of date.
+    fn write_failed(
+        &mut self,
+        frontend: Frontend,
+        what: &str,
+        error: &hcn::Error,
+        target: &Target,
+        pass: &mut Pass,
+    ) -> Step {
+        if error.code == HResult::INVALID_PARAMETER
+            && target.backends.len() > 64
+            && self.learned_limit.is_none()
+        {
+            self.learned_limit = Some(64);
+            self.set_condition(ProxyCondition::new(
+                ConditionReason::DestinationLimitLearned,
+                format!(
+                    "HNS refused a load balancer with {} backends; at most 64 are used from now on",
+                    target.backends.len()
+                ),
+            ));
+        }
+        let taken = matches!(error.class(), ErrorClass::AlreadyExists | ErrorClass::PortTaken)
+            || error.code == HResult::INVALID_JSON_REFERENCE
+            || error.class() == ErrorClass::NotFound;
+        if taken && !pass.relisted && !pass.down {
+            pass.relisted = true;
+            match self.relist(pass) {
+                Ok(()) => return self.converge(frontend, pass),
+                Err(error) => return self.balancer_failed(frontend, "list load balancers for", &error, pass),
+            }
+        }
+        self.balancer_failed(frontend, what, error, pass)
+    }
+
+    fn balancer_failed(
+        &mut self,
+        frontend: Frontend,
+        what: &str,
+        error: &hcn::Error,
+        pass: &mut Pass,
+    ) -> Step {
+        pass.failed(format!("{what} load balancer {frontend}"), error);
+        if !pass.down {
+            self.backoff.failed(
+                Retryable::Frontend(frontend),
+                error.to_string(),
+                &*self.clock,
+                &*self.entropy,
+            );
+        }
+        Step::Later
+    }
+
+    /// Load balancers without DSR each take a block of 64 dynamic ports per protocol: say so before they run out.
+    pub(super) fn note_port_pool(&mut self) {
+        let without_dsr = self
+            .observed
+            .balancers()
+            .filter(|(_, balancer)| !balancer.flags.contains(LoadBalancerFlags::DSR))
+            .count();
+        let blocks = self.config.dynamic_ports as usize / 64;
+        if without_dsr * 10 >= blocks * 9 {
+            self.set_condition(ProxyCondition::new(
+                ConditionReason::PortPoolLow,
+                format!(
+                    "{without_dsr} load balancers without direct server return take {without_dsr} of {blocks} blocks of 64 dynamic ports; turn --enable-dsr on or widen the dynamic port range"
+                ),
+            ));
+        } else {
+            self.clear_condition(ConditionReason::PortPoolLow);
+        }
+    }
+}
+
+fn document(id: Guid, target: &Target) -> LoadBalancer {
+    let wanted = &target.wanted;
+    LoadBalancer {
+        id: Some(id),
+        owner: Some(OWNER.to_owned()),
+        endpoints: target.backends.clone(),
+        source_vip: target.source_vip.map(|address| address.to_string()).unwrap_or_default(),
+        frontend_vips: wanted.frontend.vip.map(|vip| vip.to_string()).into_iter().collect(),
+        port_mappings: vec![PortMapping {
+            protocol: wanted.frontend.protocol,
+            internal_port: wanted.internal_port,
+            external_port: wanted.frontend.port,
+            distribution: Some(wanted.distribution.clone())
+                .filter(|distribution| *distribution != Distribution::None),
+            flags: wanted.mapping_flags,
+            ..PortMapping::default()
+        }],
+        flags: wanted.flags,
+        schema_version: Some(SchemaVersion::V2),
+        ..LoadBalancer::default()
+    }
+}
+
+fn all_fields(target: &Target) -> Vec<FieldChange> {
+    let nothing = ObservedBalancer {
+        frontends: smallvec::SmallVec::new(),
+        internal_port: 0,
+        distribution: Distribution::None,
+        mapping_flags: hcn::loadbalancer::PortMappingFlags::empty(),
+        flags: LoadBalancerFlags::empty(),
+        source_vip: None,
+        backends: Box::default(),
+        owner: None,
+        odd: false,
+    };
+    let mut fields = differences(&nothing, target);
+    for change in &mut fields {
+        change.from.clear();
+    }
+    fields
+}
+
+/// The fields in which an observed load balancer differs from what is wanted. The id, the owner and the order of
+/// backends do not count.
+fn differences(observed: &ObservedBalancer, target: &Target) -> Vec<FieldChange> {
+    let wanted = &target.wanted;
+    let mut fields = Vec::new();
+    if observed.odd {
+        fields.push(field(
+            "FrontendVIPs",
+            "several frontends in one load balancer",
+            wanted.frontend.to_string(),
+        ));
+    }
+    if observed.backends[..] != target.backends[..] {
+        fields.push(field("HostComputeEndpoints", &list(&observed.backends), list(&target.backends)));
+    }
+    if observed.internal_port != wanted.internal_port {
+        fields.push(field(
+            "InternalPort",
+            &observed.internal_port.to_string(),
+            wanted.internal_port.to_string(),
+        ));
+    }
+    if observed.source_vip != target.source_vip {
+        fields.push(field("SourceVIP", &address(observed.source_vip), address(target.source_vip)));
+    }
+    if observed.distribution != wanted.distribution {
+        fields.push(field(
+            "DistributionType",
+            &observed.distribution.name(),
+            wanted.distribution.name().into_owned(),
+        ));
+    }
+    if observed.mapping_flags != wanted.mapping_flags {
+        fields.push(field(
+            "PortMappings.Flags",
+            &observed.mapping_flags.names(),
+            wanted.mapping_flags.names(),
+        ));
+    }
+    if observed.flags != wanted.flags {
+        fields.push(field("Flags", &observed.flags.names(), wanted.flags.names()));
+    }
+    fields
+}
+
+fn list(ids: &[Guid]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(" ")
+}
+
+fn address(address: Option<IpAddr>) -> String {
+    address.map(|address| address.to_string()).unwrap_or_default()
+}
