@@ -7,8 +7,8 @@
 //! | [`policy`] | the policy envelope and every typed policy |
 //! | [`v1`] | HNS v1 documents and the conversion to and from v2 |
 //! | [`error`] | HRESULTs, their names and messages, the error record |
-//! | [`version`] | HNS versions and the feature table |
-//! | [`guid`], [`json`] | ids that keep their spelling; documents that lose nothing in a round trip |
+//! | [`version`], [`needs`] | HNS versions and the feature table; which document needs which feature |
+//! | [`guid`], [`mac`], [`json`] | ids that keep their spelling; MAC addresses; documents that lose nothing in a round trip |
 //! | [`time`] | how every crate of Transom is given time and randomness |
 //!
 //! This crate does no I/O and knows nothing of Kubernetes, packets or any particular HNS.
@@ -19,8 +19,10 @@ pub mod error;
 pub mod guid;
 pub mod json;
 pub mod loadbalancer;
+pub mod mac;
 pub mod modify;
 pub mod namespace;
+pub mod needs;
 pub mod network;
 pub mod policy;
 pub mod query;
@@ -34,6 +36,7 @@ pub use endpoint::Endpoint;
 pub use error::{Error, ErrorClass, HResult, Result};
 pub use guid::Guid;
 pub use loadbalancer::LoadBalancer;
+pub use mac::Mac;
 pub use namespace::Namespace;
 pub use network::Network;
 pub use policy::Policy;

@@ -7,6 +7,8 @@ use crate::guid::Guid;
 use crate::query::SchemaVersion;
 use crate::{document, enumeration, flags};
 
+pub mod protocol;
+
 flags! {
     /// Load balancer flags.
     pub struct LoadBalancerFlags {
@@ -45,20 +47,6 @@ enumeration! {
     }
 }
 
-/// IANA protocol numbers as HCN uses them.
-pub mod protocol {
-    /// ICMP for IPv4.
-    pub const ICMP_V4: u32 = 1;
-    /// TCP.
-    pub const TCP: u32 = 6;
-    /// UDP.
-    pub const UDP: u32 = 17;
-    /// ICMP for IPv6.
-    pub const ICMP_V6: u32 = 58;
-    /// SCTP (kube-proxy sends it; no HCN constant).
-    pub const SCTP: u32 = 132;
-}
-
 document! {
     /// `HostComputeLoadBalancer`.
     pub struct LoadBalancer {
@@ -87,7 +75,7 @@ document! {
     /// One port of a load balancer.
     pub struct PortMapping {
         /// IANA protocol number; see [`protocol`].
-        protocol: u32 = "Protocol",
+        protocol: u32 = "Protocol" via protocol::Protocol,
         /// The backends' port.
         internal_port: u16 = "InternalPort",
         /// The port clients call.
@@ -115,12 +103,7 @@ pub struct Frontend {
 
 impl fmt::Display for Frontend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = match self.protocol {
-            protocol::TCP => "TCP",
-            protocol::UDP => "UDP",
-            protocol::SCTP => "SCTP",
-            other => return write!(f, "{}:{}/protocol {other}", Vip(self.vip, self.ipv6), self.port),
-        };
+        let protocol = protocol::Protocol(self.protocol);
         write!(f, "{}:{}/{protocol}", Vip(self.vip, self.ipv6), self.port)
     }
 }

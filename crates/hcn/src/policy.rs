@@ -2,7 +2,7 @@
 //!
 //! The envelope is kept as it came (`Settings` byte for byte), because clients compare what they read back with
 //! what they sent. The typed forms live in [`endpoint`], [`network`] and [`subnet`]; reading a policy that is not
-//! known there is no error.
+//! known there is no error. [`acl`] reads the comma lists of ACLs.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::document;
 use crate::json::{NameOrNumber, RawJson};
 
+pub mod acl;
+mod common;
 pub mod endpoint;
 pub mod network;
 pub mod subnet;
+mod typed;
+
+pub use common::{ActionType, DirectionType, NatFlags, RuleType};
+pub use endpoint::EndpointPolicy;
+pub use network::NetworkPolicy;
+pub use subnet::SubnetPolicy;
+pub use typed::{PolicyError, TypeName};
 
 /// A policy's `Type`: a name in any case, or a number whose meaning depends on the object it stands on.
 #[derive(Clone, Debug, PartialEq, Eq)]

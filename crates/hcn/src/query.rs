@@ -3,22 +3,40 @@
 //! A filter is a JSON object *inside a string*, and its keys are v1 property names even in a v2 query. Matching
 //! is the service's business.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::document;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
-use crate::json::{Extra, Members};
+use crate::json::{Extra, Members, member};
 
 /// The schema version that a document or query carries (a series of its own, not the HNS version).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+///
+/// Keys are read without regard to case and `null` is 0. It is small and copied everywhere, so unlike documents it
+/// does not keep unknown members; none is known to exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct SchemaVersion {
     /// Major: 1 for HNS v1 shapes, 2 for HCN v2.
-    #[serde(rename = "Major", alias = "major", default)]
+    #[serde(rename = "Major")]
     pub major: u32,
     /// Minor.
-    #[serde(rename = "Minor", alias = "minor", default)]
+    #[serde(rename = "Minor")]
     pub minor: u32,
+}
+
+impl<'de> Deserialize<'de> for SchemaVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let mut version = Self::default();
+        for (key, raw) in Members::deserialize(deserializer)?.0 {
+            let (name, part) = match &*key {
+                key if key.eq_ignore_ascii_case("Major") => ("Major", &mut version.major),
+                key if key.eq_ignore_ascii_case("Minor") => ("Minor", &mut version.minor),
+                _ => continue,
+            };
+            *part = member::<Option<u32>, D::Error>("SchemaVersion", name, raw)?.unwrap_or_default();
+        }
+        Ok(version)
+    }
 }
 
 impl SchemaVersion {

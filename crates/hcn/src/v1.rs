@@ -10,11 +10,9 @@
 //! reports; docs/fidelity.md names the inferred rows. This module knows no object but the one it converts: what
 //! depends on others comes in through [`Facts`].
 
-use std::borrow::Cow;
-
 use crate::Kind;
 use crate::error::Result;
-use crate::json::{Members, RawJson};
+use crate::json::Members;
 use crate::query::SchemaVersion;
 
 mod carry;
@@ -181,19 +179,4 @@ pub fn read_route(text: &str) -> Result<crate::SdnRoute> {
         PolicyListObject::SdnRoute(route) => Ok(route),
         PolicyListObject::LoadBalancer(_) => Err(policy_list::wrong_kind("ROUTE", "ELB")),
     }
-}
-
-/// The members of an object as JSON text, in order and unchanged.
-fn object(members: &crate::json::Extra) -> RawJson {
-    let mut text = String::from("{");
-    for (at, (key, value)) in members.0.iter().enumerate() {
-        if at > 0 {
-            text.push(',');
-        }
-        text.push_str(RawJson::of::<Cow<'_, str>>(&Cow::Borrowed(key)).get());
-        text.push(':');
-        text.push_str(value.get());
-    }
-    text.push('}');
-    RawJson::parse(&text).unwrap_or_else(|_| RawJson::of(&()))
 }

@@ -81,7 +81,7 @@ macro_rules! features {
 features! {
     /// Comma lists of addresses in an ACL.
     AclAddressLists "ACL.AclAddressLists" = [7 . 2, MAX . MAX];
-    /// Priorities on ACLs of rule type Host.
+    /// ACLs of rule type Host may leave the priority out.
     AclHostRulePriority "ACL.AclHostRulePriority" = [7 . 2, MAX . MAX];
     /// Port ranges in an ACL.
     AclPortRanges "ACL.AclPortRanges" = [7 . 2, MAX . MAX];

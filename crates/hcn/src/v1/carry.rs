@@ -64,7 +64,7 @@ fn only_setting<T: DeserializeOwned>(policy: &Policy, kind: &str, member: &str) 
 /// A policy with one setting.
 pub(super) fn one_setting<T: serde::Serialize>(kind: &str, member: &str, value: &T) -> Policy {
     let settings = Extra(vec![(member.to_owned(), RawJson::of(value))]);
-    Policy { settings: Some(super::object(&settings)), ..Policy::new(kind, &()) }
+    Policy { settings: Some(crate::json::object(&settings)), ..Policy::new(kind, &()) }
 }
 
 /// Splits a v1 comma list; empty text is the empty list.

@@ -56,7 +56,7 @@ pub fn policy_to_v2(policy: &Policy) -> Policy {
         }
         kind = named(kind, pair.v2);
     }
-    let settings = (!members.is_empty()).then(|| super::object(&members));
+    let settings = (!members.is_empty()).then(|| crate::json::object(&members));
     Policy { kind, settings, extra: Extra::default() }
 }
 
@@ -112,20 +112,8 @@ fn replace(members: &mut Extra, from: &str, to: &str, value: RawJson) {
     members.set(to, value);
 }
 
-/// Protocol names of v1 NAT policies; numbers are taken as text or as numbers.
-pub(super) fn protocol_number(text: &str) -> Option<u32> {
-    Some(match text.trim() {
-        name if name.eq_ignore_ascii_case("TCP") => protocol::TCP,
-        name if name.eq_ignore_ascii_case("UDP") => protocol::UDP,
-        name if name.eq_ignore_ascii_case("ICMP") || name.eq_ignore_ascii_case("ICMPv4") => protocol::ICMP_V4,
-        name if name.eq_ignore_ascii_case("ICMPv6") => protocol::ICMP_V6,
-        name if name.eq_ignore_ascii_case("SCTP") => protocol::SCTP,
-        number => number.parse().ok()?,
-    })
-}
-
 fn port_mapping_to_v2(members: &mut Extra) {
-    if let Some(number) = members.read::<String>("Protocol").and_then(|name| protocol_number(&name)) {
+    if let Some(number) = members.read::<protocol::Protocol>("Protocol") {
         members.set("Protocol", RawJson::of(&number));
     }
     if let Some(reserved) = take::<bool>(members, "ExternalPortReserved")
@@ -138,14 +126,8 @@ fn port_mapping_to_v2(members: &mut Extra) {
 
 fn port_mapping_from_v2(members: &mut Extra) {
     if let Some(number) = members.read::<u32>("Protocol") {
-        let name = match number {
-            protocol::TCP => "TCP".to_owned(),
-            protocol::UDP => "UDP".to_owned(),
-            protocol::ICMP_V4 => "ICMPv4".to_owned(),
-            protocol::ICMP_V6 => "ICMPv6".to_owned(),
-            protocol::SCTP => "SCTP".to_owned(),
-            other => other.to_string(),
-        };
+        // v1 names the protocol; digits are what is left for those without a name.
+        let name = protocol::name(number).map_or_else(|| number.to_string(), str::to_owned);
         members.set("Protocol", RawJson::of(&name));
     }
     if let Some(flags) = members.read::<u32>("Flags").filter(|flags| flags & EXTERNAL_PORT_RESERVED != 0) {

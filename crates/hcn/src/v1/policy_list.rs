@@ -3,15 +3,13 @@
 //! A list of ELB policies that agree on VIPs, source VIP and DSR is one load balancer, each policy one port
 //! mapping; a list of ROUTE policies is one SDN route. Anything else has no v2 counterpart and is refused.
 
-use std::fmt;
-
-use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::Serialize;
 
 use crate::document;
 use crate::error::{Error, HResult, Result};
 use crate::guid::Guid;
-use crate::json::{Blank, Extra, RawJson};
+use crate::json::{Extra, RawJson};
+use crate::loadbalancer::protocol::Protocol;
 use crate::loadbalancer::{Distribution, LoadBalancer, LoadBalancerFlags, PortMapping, PortMappingFlags};
 use crate::policy::{Policy, PolicyType};
 use crate::route::{SdnRoute, SdnRouteSetting};
@@ -34,7 +32,7 @@ document! {
         /// Direct server return.
         is_dsr: bool = "IsDSR",
         /// IANA protocol number; a name is taken too.
-        protocol: Protocol = "Protocol",
+        protocol: u32 = "Protocol" via Protocol,
         /// The backends' port.
         internal_port: u16 = "InternalPort",
         /// The port clients call.
@@ -53,45 +51,6 @@ document! {
         next_hop: String = "NextHop",
         /// Encapsulate.
         need_encap: bool = "NeedEncap",
-    }
-}
-
-/// A protocol given by number, or by name as v1 NAT policies do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Protocol(pub u32);
-
-impl Blank for Protocol {
-    fn is_blank(&self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl Serialize for Protocol {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_u32(self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Protocol {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Either;
-        impl Visitor<'_> for Either {
-            type Value = Protocol;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an IANA protocol number, or TCP, UDP, SCTP, ICMPv4 or ICMPv6")
-            }
-            fn visit_u64<E: serde::de::Error>(self, value: u64) -> std::result::Result<Protocol, E> {
-                u32::try_from(value)
-                    .map(Protocol)
-                    .map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(value), &self))
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Protocol, E> {
-                super::policy::protocol_number(text)
-                    .map(Protocol)
-                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_any(Either)
     }
 }
 
@@ -224,7 +183,7 @@ fn load_balancer(elbs: Vec<ElbPolicy>) -> Result<LoadBalancer> {
         let mut flags: PortMappingFlags = take(&mut extra, "Flags").unwrap_or_default();
         flags.set(PortMappingFlags::ILB, elb.ilb || flags.contains(PortMappingFlags::ILB));
         let mapping = PortMapping {
-            protocol: elb.protocol.0,
+            protocol: elb.protocol,
             internal_port: elb.internal_port,
             external_port: elb.external_port,
             distribution: take::<Distribution>(&mut extra, "DistributionType"),
@@ -283,7 +242,7 @@ pub fn policy_list_from_load_balancer(v2: &LoadBalancer, facts: &Facts) -> Polic
                 source_vip: source_vip.clone(),
                 ilb: mapping.flags.contains(PortMappingFlags::ILB),
                 is_dsr: flags.contains(LoadBalancerFlags::DSR),
-                protocol: Protocol(mapping.protocol),
+                protocol: mapping.protocol,
                 internal_port: mapping.internal_port,
                 external_port: mapping.external_port,
                 extra,
