@@ -45,7 +45,8 @@ pub(crate) fn unicast(text: &str) -> Result<IpAddr, AddressError> {
 
 fn syntax_error(text: &str) -> AddressError {
     let parts: Vec<&str> = text.split('.').collect();
-    let decimal = parts.len() == 4 && parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    let decimal =
+        parts.len() == 4 && parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
     if decimal && parts.iter().any(|p| p.len() > 1 && p.starts_with('0')) {
         AddressError::LeadingZeros
     } else {

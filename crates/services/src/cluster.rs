@@ -300,12 +300,12 @@ impl Cluster {
         let node = |pod: Option<&Arc<PodFacts>>| pod.and_then(|p| p.node.clone());
         let (before, after) = (node(old), node(new.as_ref()));
         if before != after {
-            if let Some(before) = before {
-                if let Some(keys) = self.pods_by_node.get_mut(&before) {
-                    keys.remove(key);
-                    if keys.is_empty() {
-                        self.pods_by_node.remove(&before);
-                    }
+            if let Some(before) = before
+                && let Some(keys) = self.pods_by_node.get_mut(&before)
+            {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.pods_by_node.remove(&before);
                 }
             }
             if let Some(after) = after {

@@ -69,7 +69,10 @@ impl ConditionKind {
     /// Whether it tells of something the input asks for and Windows cannot do (rather than of the state or the
     /// correctness of the input).
     pub fn is_unsupported(self) -> bool {
-        matches!(self, Self::AffinityTimeout | Self::SourceRanges | Self::MixedTargetPorts | Self::TooManyBackends)
+        matches!(
+            self,
+            Self::AffinityTimeout | Self::SourceRanges | Self::MixedTargetPorts | Self::TooManyBackends
+        )
     }
 
     /// Whether it tells of a fault in the input.

@@ -35,10 +35,15 @@ impl Derivation {
     }
 
     /// Starts to follow a Service; `pods` are those of its namespace.
-    pub(crate) fn follow<'a>(&mut self, service: &Arc<ServiceRecord>, pods: impl Iterator<Item = &'a PodFacts>) {
+    pub(crate) fn follow<'a>(
+        &mut self,
+        service: &Arc<ServiceRecord>,
+        pods: impl Iterator<Item = &'a PodFacts>,
+    ) {
         let Some(label) = first_label(service) else { return };
         self.by_label.entry(label).or_default().insert(service.key.clone(), service.clone());
-        let names: BTreeSet<Arc<str>> = pods.filter(|p| selects(service, p)).map(|p| p.name.clone()).collect();
+        let names: BTreeSet<Arc<str>> =
+            pods.filter(|p| selects(service, p)).map(|p| p.name.clone()).collect();
         self.members.insert(service.key.clone(), names);
     }
 
@@ -55,7 +60,11 @@ impl Derivation {
     }
 
     /// Follows a change of one Pod and tells which Services it concerns.
-    pub(crate) fn pod_changed(&mut self, old: Option<&PodFacts>, new: Option<&PodFacts>) -> BTreeSet<ServiceKey> {
+    pub(crate) fn pod_changed(
+        &mut self,
+        old: Option<&PodFacts>,
+        new: Option<&PodFacts>,
+    ) -> BTreeSet<ServiceKey> {
         let before = old.map(|p| self.selecting(p)).unwrap_or_default();
         let after = new.map(|p| self.selecting(p)).unwrap_or_default();
         for (keys, pod, present) in [(&before, old, false), (&after, new, true)] {
@@ -112,7 +121,9 @@ pub(crate) fn slices<'a>(
         let ports = slice_ports(service, pod);
         for cluster_ip in &service.cluster_ips {
             let family = IpFamily::of(*cluster_ip);
-            let Some(address) = pod.ips.iter().copied().find(|ip| IpFamily::of(*ip) == family) else { continue };
+            let Some(address) = pod.ips.iter().copied().find(|ip| IpFamily::of(*ip) == family) else {
+                continue;
+            };
             let zone = pod.node.as_deref().and_then(&zone_of);
             groups.entry((family, ports.clone())).or_default().push(endpoint(service, pod, address, zone));
         }
@@ -153,7 +164,12 @@ fn slice_ports(service: &ServiceRecord, pod: &PodFacts) -> Vec<SlicePort> {
     ports
 }
 
-fn endpoint(service: &ServiceRecord, pod: &PodFacts, address: IpAddr, zone: Option<Arc<str>>) -> EndpointRecord {
+fn endpoint(
+    service: &ServiceRecord,
+    pod: &PodFacts,
+    address: IpAddr,
+    zone: Option<Arc<str>>,
+) -> EndpointRecord {
     let (serving, terminating) = (pod.ready, pod.terminating);
     let ready = service.publish_not_ready || (serving && !terminating);
     let hints = service.distribution.filter(|_| ready).and_then(|wish| {

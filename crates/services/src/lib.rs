@@ -64,6 +64,6 @@ pub use model::{
     ServicePort, ServiceView, TrafficPolicy,
 };
 pub use record::{
-    Change, Fault, NodeFacts, Object, ObjectKind, ObjectRef, OverlayFacts, PodFacts, RecordError, ServiceRecord,
-    SkipReason, SliceRecord,
+    Change, Fault, NodeFacts, Object, ObjectKind, ObjectRef, OverlayFacts, PodFacts, RecordError,
+    ServiceRecord, SkipReason, SliceRecord,
 };

@@ -14,7 +14,8 @@ use std::net::IpAddr;
 
 /// The salt of a node.
 pub(crate) fn salt(node: &str) -> u64 {
-    node.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    node.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The score of an address on a node.

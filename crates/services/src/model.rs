@@ -172,6 +172,10 @@ pub enum Affinity {
 }
 
 /// One endpoint of a service port.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the API has three independent conditions; locality is a fourth fact"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
@@ -306,7 +310,11 @@ impl ServicePort {
 
 /// How conditions name a port of a family.
 pub(crate) fn port_label(name: &str, port: u16, protocol: Protocol, family: IpFamily) -> String {
-    if name.is_empty() { format!("{port}/{protocol}/{family}") } else { format!("{name}/{protocol}/{family}") }
+    if name.is_empty() {
+        format!("{port}/{protocol}/{family}")
+    } else {
+        format!("{name}/{protocol}/{family}")
+    }
 }
 
 /// What one node should do for one Service.

@@ -91,7 +91,8 @@ pub(crate) fn select(candidates: Vec<Candidate<'_>>, viewer: Viewer<'_>) -> Sele
     } else {
         group.iter().filter(|c| c.draining()).copied().collect()
     };
-    let local_ready: Vec<Candidate<'_>> = group.iter().filter(|c| c.local && c.record.ready).copied().collect();
+    let local_ready: Vec<Candidate<'_>> =
+        group.iter().filter(|c| c.local && c.record.ready).copied().collect();
     selection.local_ready = local_ready.iter().map(|c| c.record.address).collect();
     let local = if local_ready.is_empty() {
         group.iter().filter(|c| c.local && c.draining()).copied().collect()
@@ -105,14 +106,16 @@ pub(crate) fn select(candidates: Vec<Candidate<'_>>, viewer: Viewer<'_>) -> Sele
     let used = |c: &Candidate<'_>| contains(&cluster, c) || contains(&local, c);
     let beyond = |c: &Candidate<'_>| contains(&cluster_rest, c) || contains(&local_rest, c);
     for candidate in group.iter().filter(|c| !used(c)) {
-        let reason = if beyond(candidate) { LeftOutReason::BeyondLimit } else { unused_reason(candidate.record) };
+        let reason =
+            if beyond(candidate) { LeftOutReason::BeyondLimit } else { unused_reason(candidate.record) };
         left.push((*candidate, reason));
     }
     left.sort_unstable_by_key(|(c, _)| (c.record.address, c.port));
 
     selection.cluster = cluster.iter().map(Candidate::endpoint).collect();
     selection.local = local.iter().map(Candidate::endpoint).collect();
-    selection.left_out = left.iter().map(|(c, reason)| LeftOut { endpoint: c.endpoint(), reason: *reason }).collect();
+    selection.left_out =
+        left.iter().map(|(c, reason)| LeftOut { endpoint: c.endpoint(), reason: *reason }).collect();
     selection
 }
 
@@ -123,7 +126,8 @@ fn distinct(mut candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
         let place = |c: &Candidate<'_>| (c.record.address, c.port);
         place(a).cmp(&place(b)).then_with(|| better(a.record, b.record))
     });
-    candidates.dedup_by(|later, first| later.record.address == first.record.address && later.port == first.port);
+    candidates
+        .dedup_by(|later, first| later.record.address == first.record.address && later.port == first.port);
     candidates
 }
 

@@ -7,14 +7,19 @@ use rustc_hash::FxHashSet;
 
 use crate::condition::{Condition, ConditionKind};
 use crate::model::{
-    Affinity, IpFamily, LeftOut, LeftOutReason, Perspective, ServicePort, ServiceView, TrafficPolicy, port_label,
+    Affinity, IpFamily, LeftOut, LeftOutReason, Perspective, ServicePort, ServiceView, TrafficPolicy,
+    port_label,
 };
 use crate::record::{PortRecord, ServiceRecord, SliceRecord};
 use crate::selection::{Candidate, Selection, Viewer, select};
 
 /// The view of a Service that is not skipped. `slices` are those of this Service, in any order of endpoints but in a
 /// fixed order of slices (it orders the conditions).
-pub(crate) fn build(service: &ServiceRecord, slices: &[&SliceRecord], perspective: &Perspective) -> ServiceView {
+pub(crate) fn build(
+    service: &ServiceRecord,
+    slices: &[&SliceRecord],
+    perspective: &Perspective,
+) -> ServiceView {
     let mut families: Vec<(IpFamily, IpAddr)> =
         service.cluster_ips.iter().map(|ip| (IpFamily::of(*ip), *ip)).collect();
     families.sort_unstable();
@@ -88,13 +93,22 @@ fn service_port(
         port: port.port,
         node_port: port.node_port,
         cluster_ip,
-        external_ips: if perspective.allow_external_ips { of_family(&service.external_ips) } else { Vec::new() },
+        external_ips: if perspective.allow_external_ips {
+            of_family(&service.external_ips)
+        } else {
+            Vec::new()
+        },
         ingress_ips: of_family(&service.ingress_ips),
         affinity: service.affinity,
         internal_policy: service.internal_policy,
         external_policy: service.external_policy,
         health_check_node_port: service.health_check_node_port,
-        source_ranges: service.source_ranges.iter().filter(|n| IpFamily::of_net(n) == family).copied().collect(),
+        source_ranges: service
+            .source_ranges
+            .iter()
+            .filter(|n| IpFamily::of_net(n) == family)
+            .copied()
+            .collect(),
         target_port: selection.target_port,
         cluster: selection.cluster,
         local: selection.local,
@@ -186,7 +200,12 @@ fn port_conditions(
     }
 }
 
-fn no_endpoints(port: &PortRecord, family: IpFamily, slices: &[&SliceRecord], selection: &Selection) -> String {
+fn no_endpoints(
+    port: &PortRecord,
+    family: IpFamily,
+    slices: &[&SliceRecord],
+    selection: &Selection,
+) -> String {
     if !selection.left_out.is_empty() {
         let mut counts: Vec<(LeftOutReason, usize)> = Vec::new();
         for left in &selection.left_out {

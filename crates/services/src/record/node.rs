@@ -82,7 +82,8 @@ impl TryFrom<&Node> for NodeFacts {
 fn kernel_build(version: &str) -> Option<Arc<str>> {
     let mut parts = version.splitn(4, '.');
     let (major, minor, build) = (parts.next()?, parts.next()?, parts.next()?);
-    let numeric = [major, minor, build].iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    let numeric =
+        [major, minor, build].iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
     numeric.then(|| format!("{major}.{minor}.{build}").into())
 }
 
@@ -96,7 +97,11 @@ fn addresses(status: Option<&NodeStatus>, faults: &mut Faults) -> Vec<IpAddr> {
                 Ok(ip) => found.push(ip),
                 Err(error) => {
                     let message = format!("{:?} {error}", entry.address);
-                    faults.push(ConditionKind::InvalidAddress, format!("status.addresses[{i}].address"), message);
+                    faults.push(
+                        ConditionKind::InvalidAddress,
+                        format!("status.addresses[{i}].address"),
+                        message,
+                    );
                 }
             }
         }

@@ -232,7 +232,11 @@ impl Frontends<'_> {
     fn add(&mut self, field: impl FnOnce() -> String, text: &str, faults: &mut Faults) {
         match address::unicast(text) {
             Err(error) => {
-                faults.push(ConditionKind::InvalidAddress, field(), format!("{text:?} {error}; it is not served"));
+                faults.push(
+                    ConditionKind::InvalidAddress,
+                    field(),
+                    format!("{text:?} {error}; it is not served"),
+                );
             }
             Ok(ip) if !self.cluster_ips.iter().any(|c| IpFamily::of(*c) == IpFamily::of(ip)) => {
                 let family = IpFamily::of(ip);
@@ -302,7 +306,8 @@ fn policy(field: &str, value: Option<&str>, faults: &mut Faults) -> TrafficPolic
 /// The external policy counts only for Services that can be reached from outside.
 fn external_policy(kind: ServiceKind, spec: &ServiceSpec, faults: &mut Faults) -> TrafficPolicy {
     let policy = policy("spec.externalTrafficPolicy", spec.external_traffic_policy.as_deref(), faults);
-    let reachable = kind != ServiceKind::ClusterIp || spec.external_ips.as_ref().is_some_and(|ips| !ips.is_empty());
+    let reachable =
+        kind != ServiceKind::ClusterIp || spec.external_ips.as_ref().is_some_and(|ips| !ips.is_empty());
     if reachable { policy } else { TrafficPolicy::Cluster }
 }
 
@@ -342,17 +347,15 @@ fn affinity_timeout(spec: &ServiceSpec, faults: &mut Faults) -> u32 {
         .and_then(|c| c.client_ip.as_ref())
         .and_then(|c| c.timeout_seconds);
     let Some(given) = given else { return DEFAULT_AFFINITY_TIMEOUT };
-    match u32::try_from(given) {
-        Ok(seconds @ 1..=MAX_AFFINITY_TIMEOUT) => seconds,
-        _ => {
-            faults.push(
-                ConditionKind::InvalidValue,
-                "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
-                format!("{given} is out of range; use 1 to {MAX_AFFINITY_TIMEOUT}"),
-            );
-            DEFAULT_AFFINITY_TIMEOUT
-        }
+    if let Ok(seconds @ 1..=MAX_AFFINITY_TIMEOUT) = u32::try_from(given) {
+        return seconds;
     }
+    faults.push(
+        ConditionKind::InvalidValue,
+        "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+        format!("{given} is out of range; use 1 to {MAX_AFFINITY_TIMEOUT}"),
+    );
+    DEFAULT_AFFINITY_TIMEOUT
 }
 
 fn ports(kind: ServiceKind, spec: &ServiceSpec, faults: &mut Faults) -> Box<[PortRecord]> {
@@ -363,7 +366,8 @@ fn ports(kind: ServiceKind, spec: &ServiceSpec, faults: &mut Faults) -> Box<[Por
             let message = format!("{:?} names a second port; the first one is served", record.name);
             faults.push(ConditionKind::InvalidPort, format!("spec.ports[{i}].name"), message);
         } else if found.iter().any(|f| f.port == record.port && f.protocol == record.protocol) {
-            let message = format!("{}/{} is listed twice; the first one is served", record.port, record.protocol);
+            let message =
+                format!("{}/{} is listed twice; the first one is served", record.port, record.protocol);
             faults.push(ConditionKind::InvalidPort, format!("spec.ports[{i}].port"), message);
         } else {
             found.push(record);
@@ -409,19 +413,17 @@ fn node_port(kind: ServiceKind, i: usize, api: &ApiPort, faults: &mut Faults) ->
 }
 
 fn target_port(i: usize, port: u16, api: &ApiPort, faults: &mut Faults) -> TargetPort {
-    match &api.target_port {
-        None | Some(IntOrString::Int(0)) => TargetPort::Number(port),
-        Some(IntOrString::String(name)) if name.is_empty() => TargetPort::Number(port),
-        Some(IntOrString::String(name)) => TargetPort::Named(name.as_str().into()),
-        Some(IntOrString::Int(number)) => match address::port(*number) {
-            Some(number) => TargetPort::Number(number),
-            None => {
-                let message = format!("{number} is not a port; use 1 to 65535 or the name of a container port");
-                faults.push(ConditionKind::InvalidPort, format!("spec.ports[{i}].targetPort"), message);
-                TargetPort::Number(port)
-            }
-        },
+    let number = match &api.target_port {
+        None | Some(IntOrString::Int(0)) => return TargetPort::Number(port),
+        Some(IntOrString::String(name)) if name.is_empty() => return TargetPort::Number(port),
+        Some(IntOrString::String(name)) => return TargetPort::Named(name.as_str().into()),
+        Some(IntOrString::Int(number)) => *number,
+    };
+    if address::port(number).is_none() {
+        let message = format!("{number} is not a port; use 1 to 65535 or the name of a container port");
+        faults.push(ConditionKind::InvalidPort, format!("spec.ports[{i}].targetPort"), message);
     }
+    TargetPort::Number(address::port(number).unwrap_or(port))
 }
 
 fn selector(spec: &ServiceSpec) -> Box<[(Arc<str>, Arc<str>)]> {

@@ -117,7 +117,8 @@ impl TryFrom<&EndpointSlice> for SliceRecord {
         }
         ports.sort_unstable();
         ports.dedup();
-        let mut endpoints: Vec<EndpointRecord> = Vec::with_capacity(slice.endpoints.as_ref().map_or(0, Vec::len));
+        let mut endpoints: Vec<EndpointRecord> =
+            Vec::with_capacity(slice.endpoints.as_ref().map_or(0, Vec::len));
         for (i, api) in slice.endpoints.iter().flatten().enumerate() {
             endpoints.extend(reader.endpoint(i, api));
         }
@@ -205,8 +206,10 @@ impl Reader {
 
     fn hints(&mut self, api: &ApiEndpoint) -> Option<Arc<Hints>> {
         let given = api.hints.as_ref()?;
-        let mut zones: Vec<Arc<str>> = given.for_zones.iter().flatten().map(|z| self.pool.get(&z.name)).collect();
-        let mut nodes: Vec<Arc<str>> = given.for_nodes.iter().flatten().map(|n| self.pool.get(&n.name)).collect();
+        let mut zones: Vec<Arc<str>> =
+            given.for_zones.iter().flatten().map(|z| self.pool.get(&z.name)).collect();
+        let mut nodes: Vec<Arc<str>> =
+            given.for_nodes.iter().flatten().map(|n| self.pool.get(&n.name)).collect();
         if zones.is_empty() && nodes.is_empty() {
             return None;
         }
