@@ -1,0 +1,111 @@
+//! Errors: what is not there is listed as nothing, and refusals have their codes.
+
+use hcn::{Guid, HResult, Kind, Namespace, Network, Query};
+use serde_json::json;
+
+use crate::Case;
+use crate::context::Context;
+use crate::failure::{Failure, Nature};
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "errors/missing-network-by-name",
+        source: "hcsshim hcn TestMissingNetworkByName",
+        needs: &[],
+        run: missing_network_by_name,
+    },
+    Case {
+        name: "errors/missing-network-by-id",
+        source: "hcsshim hcn TestMissingNetworkById",
+        needs: &[],
+        run: missing_network_by_id,
+    },
+    Case {
+        name: "errors/missing-namespace-by-id",
+        source: "hcsshim hcn TestMissingNamespaceById",
+        needs: &[],
+        run: missing_namespace_by_id,
+    },
+    Case {
+        name: "errors/port-mapping-taken",
+        source: "hcsshim hcn TestEndpointAlreadyExistsError",
+        needs: &[],
+        run: port_mapping_taken,
+    },
+    Case {
+        name: "errors/open-unknown-namespace",
+        source: "hcsshim hcn TestNotFoundError",
+        needs: &[],
+        run: open_unknown_namespace,
+    },
+];
+
+/// An id that no object has.
+pub(super) const NOBODY: Guid = Guid::from_u128(0x5e7a_11ed_0bad_4c0d_8e57_0f01_dab1_e1d5);
+
+fn missing_network_by_name(ctx: &Context<'_>) -> Result<(), Failure> {
+    let name = ctx.name("nobody");
+    let said = ctx.missing(ctx.by_name::<Network>(&name))?;
+    ctx.check(
+        said == format!("Network name \"{name}\" not found"),
+        "the client's text",
+        "hcsshim's text",
+        said,
+    )
+}
+
+fn missing_network_by_id(ctx: &Context<'_>) -> Result<(), Failure> {
+    let said = ctx.missing(ctx.by_id::<Network>(NOBODY))?;
+    ctx.check(
+        said == format!("Network ID \"{NOBODY}\" not found"),
+        "the client's text",
+        "hcsshim's text",
+        said,
+    )
+}
+
+fn missing_namespace_by_id(ctx: &Context<'_>) -> Result<(), Failure> {
+    let said = ctx.missing(ctx.by_id::<Namespace>(NOBODY))?;
+    ctx.check(
+        said == format!("Namespace ID \"{NOBODY}\" not found"),
+        "the client's text",
+        "hcsshim's text",
+        said,
+    )
+}
+
+/// Demands that a call was refused with this code.
+pub(super) fn refused_with<T>(step: &str, result: Result<T, Failure>, code: HResult) -> Result<(), Failure> {
+    match result {
+        Err(failure) if failure.code() == Some(code) => Ok(()),
+        Err(failure) if matches!(failure.nature, Nature::Refused(_)) => {
+            Err(Failure { step: step.to_owned(), expected: format!("{code} {}", code.name()), ..failure })
+        }
+        Err(failure) => Err(failure),
+        Ok(_) => Err(Failure::unmet(step, format!("{code} {}", code.name()), "success")),
+    }
+}
+
+fn port_mapping_taken(ctx: &Context<'_>) -> Result<(), Failure> {
+    let network = ctx.overlay_network()?;
+    let mapping = json!([{
+        "Type": "PortMapping",
+        "Settings": { "Protocol": 17, "InternalPort": 45678, "ExternalPort": 56789 },
+    }]);
+    let endpoint = ctx.endpoint_with(network.id, &mapping)?;
+    refused_with(
+        "a second endpoint with the same port mapping",
+        ctx.endpoint_with(network.id, &mapping),
+        HResult::PORT_ALREADY_EXISTS,
+    )?;
+    ctx.delete(Kind::Endpoint, endpoint.id)?;
+    ctx.delete(Kind::Network, network.id)
+}
+
+fn open_unknown_namespace(ctx: &Context<'_>) -> Result<(), Failure> {
+    refused_with(
+        "open a namespace that does not exist",
+        ctx.query(Kind::Namespace, NOBODY, &Query::all()),
+        HResult::ELEMENT_NOT_FOUND,
+    )
+}
