@@ -198,6 +198,9 @@ mod tests {
     const MODIFY: &[Feature] = &[Feature::ModifyLoadBalancer];
     const AFFINITY: &[Feature] = &[Feature::SessionAffinity];
 
+    /// What a row is called, how its case ended, what it needs, the version, what that means.
+    type Row = (&'static str, Result<(), Failure>, &'static [Feature], (u32, u32), &'static str);
+
     fn refused(code: HResult, feature: Option<Feature>) -> Result<(), Failure> {
         Err(Failure { feature, ..Failure::refused("step", Error::new(code)) })
     }
@@ -209,7 +212,7 @@ mod tests {
     #[test]
     fn a_result_means_what_the_version_makes_of_it() {
         let (old, new) = ((13, 3), (16, 0));
-        let rows: &[(&str, Result<(), Failure>, &[Feature], (u32, u32), &str)] = &[
+        let rows: &[Row] = &[
             ("all well", Ok(()), ACL, new, "passed"),
             ("no needs", Ok(()), &[], old, "passed"),
             ("accepted without feature", Ok(()), ACL, old, "failed"),
