@@ -298,3 +298,11 @@ fn v2_spellings_of_others_reach_v1_too() {
         assert_eq!(v1::policy_from_v2(&hcn::Policy::parse(envelope).unwrap()).to_json(), flat);
     }
 }
+
+#[test]
+fn a_network_with_an_address_and_a_policy_of_its_type_gets_both_back() {
+    let text = r#"{"ManagementIP":"192.0.2.11","Policies":[{"Type":"PA","PA":"192.0.2.12"}]}"#;
+    let network = v1::Network::parse(text).unwrap();
+    let back = v1::network_from_v2(&v1::network_to_v2(&network), &Facts::of_network(&network));
+    assert_eq!(back.to_json(), text);
+}

@@ -40,11 +40,13 @@ pub(super) fn merge(extra: &mut Extra, more: &Extra) {
     }
 }
 
-/// Takes the first policy of a type out whose only setting is `member`; policies that say more stay in the list.
+/// Takes the last policy of a type out whose only setting is `member`; policies that say more stay in the list. The
+/// last, because the way to v2 appends it: a document with another policy of that type gets its own back.
 pub(super) fn lift<T: DeserializeOwned>(policies: &mut Vec<Policy>, kind: &str, member: &str) -> Option<T> {
     let (at, value) = policies
         .iter()
         .enumerate()
+        .rev()
         .find_map(|(at, policy)| Some((at, only_setting(policy, kind, member)?)))?;
     policies.remove(at);
     Some(value)
