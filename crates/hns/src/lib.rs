@@ -51,6 +51,7 @@ mod switches;
 #[cfg(test)]
 mod testing;
 mod tx;
+mod v1api;
 mod view;
 
 pub use alloc::Mac;

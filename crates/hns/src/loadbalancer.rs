@@ -215,8 +215,8 @@ fn reserve(tx: &mut Tx<'_>, record: &mut BalancerRecord) -> Result<()> {
     }
     let mut seen = record.frontends.clone();
     seen.sort_unstable();
-    if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
-        let detail = format!("load balancer frontend {} is given twice", twice[0]);
+    if let Some([twice, _]) = seen.array_windows().find(|[one, next]| one == next) {
+        let detail = format!("load balancer frontend {twice} is given twice");
         return Err(refuse(HResult::INVALID_PARAMETER, detail));
     }
     for &port in &record.ports {

@@ -189,7 +189,8 @@ fn is_container(resource: &NamespaceResource, container: &str) -> bool {
         && resource.data_id().is_some_and(|id| id.eq_ignore_ascii_case(container))
 }
 
-fn add_container(tx: &mut Tx<'_>, id: Guid, container: &str) -> Result<()> {
+/// Notes that a container is in a namespace.
+pub(crate) fn add_container(tx: &mut Tx<'_>, id: Guid, container: &str) -> Result<()> {
     let mut namespace = (*tx.namespace(id)?).clone();
     if namespace.doc.resources.iter().any(|resource| is_container(resource, container)) {
         let detail = format!("container {container} is in namespace {id} already");
@@ -201,7 +202,8 @@ fn add_container(tx: &mut Tx<'_>, id: Guid, container: &str) -> Result<()> {
     Ok(())
 }
 
-fn remove_container(tx: &mut Tx<'_>, id: Guid, container: &str) -> Result<()> {
+/// Notes that a container has left a namespace.
+pub(crate) fn remove_container(tx: &mut Tx<'_>, id: Guid, container: &str) -> Result<()> {
     let mut namespace = (*tx.namespace(id)?).clone();
     let before = namespace.doc.resources.len();
     namespace.doc.resources.retain(|resource| !is_container(resource, container));

@@ -16,7 +16,7 @@ use crate::tx::{Tx, refuse};
 
 mod modify;
 
-pub(crate) use modify::modify;
+pub(crate) use modify::{modify, set_extension};
 
 /// Modes that are bridged to an adapter of the host.
 const fn needs_adapter(mode: &NetworkMode) -> bool {
@@ -49,10 +49,7 @@ pub(crate) fn create(tx: &mut Tx<'_>, id: Guid, mut doc: Network) -> Result<Guid
     let layer = layer(tx, &doc, adapter.as_deref())?;
 
     doc.id = Some(id);
-    doc.policies.retain(|policy| !policies::is_blank(policy));
-    for policy in &mut doc.policies {
-        policies::admit(tx.env, On::Network, policy)?;
-    }
+    admit_policies(tx, &mut doc.policies)?;
     if doc.ipams.iter().all(|ipam| ipam.subnets.is_empty()) && picks_subnet(&mode) {
         let taken = |candidate: &IpNet| {
             let overlaps = |other: &IpNet| other.contains(candidate) || candidate.contains(other);
@@ -93,6 +90,12 @@ pub(crate) fn create(tx: &mut Tx<'_>, id: Guid, mut doc: Network) -> Result<Guid
     tx.notify(NotificationKind::NetworkPreCreate, id);
     tx.notify(NotificationKind::NetworkCreate, id);
     Ok(id)
+}
+
+/// Checks policies that are to stand on a network.
+pub(crate) fn admit_policies(tx: &Tx<'_>, policies: &mut Vec<hcn::Policy>) -> Result<()> {
+    policies.retain(|policy| !policies::is_blank(policy));
+    policies.iter_mut().try_for_each(|policy| policies::admit(tx.env, On::Network, policy))
 }
 
 /// The prefixes of all networks.
@@ -152,19 +155,19 @@ fn bind_adapter(tx: &Tx<'_>, doc: &Network, mode: &NetworkMode) -> Result<Option
         return Ok(None);
     }
     let host = &tx.env.host;
-    match policies::adapter_name(doc) {
-        Some(name) => match host.adapter(&name) {
-            Some(adapter) => Ok(Some(adapter.name.clone())),
-            None => {
-                let detail = format!("policy NetAdapterName: host {} has no adapter {name:?}", host.name);
-                Err(refuse(HResult::ADAPTER_NOT_FOUND, detail))
-            }
-        },
-        None => match host.adapters.first() {
-            Some(adapter) => Ok(Some(adapter.name.clone())),
-            None => Err(refuse(HResult::ADAPTER_NOT_FOUND, format!("host {} has no adapter", host.name))),
-        },
-    }
+    let named = policies::adapter_name(doc);
+    let adapter = match &named {
+        Some(name) => host.adapter(name),
+        None => host.adapters.first(),
+    };
+    let Some(adapter) = adapter else {
+        let detail = match named {
+            Some(name) => format!("policy NetAdapterName: host {} has no adapter {name:?}", host.name),
+            None => format!("host {} has no adapter", host.name),
+        };
+        return Err(refuse(HResult::ADAPTER_NOT_FOUND, detail));
+    };
+    Ok(Some(adapter.name.clone()))
 }
 
 /// The vSwitch layer: the one a LayerConstraint names, else one per adapter, else one of its own.

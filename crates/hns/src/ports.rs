@@ -187,16 +187,16 @@ impl One {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ports {
     spaces: [One; 4],
-    leaked_ports: Vec<(HostPort, Guid, Option<Duration>)>,
-    leaked_blocks: Vec<(Block, Guid, Option<Duration>)>,
+    lost_singles: Vec<(HostPort, Guid, Option<Duration>)>,
+    lost_blocks: Vec<(Block, Guid, Option<Duration>)>,
 }
 
 impl Ports {
     pub(crate) fn new(dynamic: &DynamicPorts) -> Self {
         Self {
             spaces: Space::ALL.map(|space| One::new(dynamic.of(space.protocol))),
-            leaked_ports: Vec::new(),
-            leaked_blocks: Vec::new(),
+            lost_singles: Vec::new(),
+            lost_blocks: Vec::new(),
         }
     }
 
@@ -294,29 +294,27 @@ impl Ports {
     pub(crate) fn leak(&mut self, ports: &[HostPort], blocks: &[Block], by: Guid, until: Option<Duration>) {
         for &port in ports {
             self.claim(port, Holder::Leaked { by, until });
-            self.leaked_ports.push((port, by, until));
+            self.lost_singles.push((port, by, until));
         }
         for &block in blocks {
             self.claim_block(block, Holder::Leaked { by, until });
-            self.leaked_blocks.push((block, by, until));
+            self.lost_blocks.push((block, by, until));
         }
     }
 
     /// Ends the leaked reservations whose time is over.
     pub(crate) fn expire(&mut self, now: Duration) {
-        if self.leaked_ports.is_empty() && self.leaked_blocks.is_empty() {
+        if self.lost_singles.is_empty() && self.lost_blocks.is_empty() {
             return;
         }
         let over = |until: &Option<Duration>| until.is_some_and(|until| until <= now);
-        let (ended, kept) = self.leaked_ports.drain(..).partition(|(_, _, until)| over(until));
-        self.leaked_ports = kept;
-        for (port, by, until) in Vec::<(HostPort, Guid, Option<Duration>)>::from(ended) {
+        for (port, by, until) in
+            self.lost_singles.extract_if(.., |(_, _, until)| over(until)).collect::<Vec<_>>()
+        {
             let leak = Holder::Leaked { by, until };
             self.space_mut(port.space).release(port.vip, port.port, |held| *held == leak);
         }
-        let (ended, kept) = self.leaked_blocks.drain(..).partition(|(_, _, until)| over(until));
-        self.leaked_blocks = kept;
-        for (block, ..) in Vec::<(Block, Guid, Option<Duration>)>::from(ended) {
+        for (block, ..) in self.lost_blocks.extract_if(.., |(_, _, until)| over(until)).collect::<Vec<_>>() {
             let space = self.space_mut(block.space);
             if let Some(slot) = space.blocks.get_mut(usize::from(block.index)) {
                 *slot = None;
@@ -337,10 +335,10 @@ impl Ports {
                 }
             }
         }
-        for &(port, by, until) in &self.leaked_ports {
+        for &(port, by, until) in &self.lost_singles {
             fresh.leak(&[port], &[], by, until);
         }
-        for &(block, by, until) in &self.leaked_blocks {
+        for &(block, by, until) in &self.lost_blocks {
             fresh.leak(&[], &[block], by, until);
         }
         fresh

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hcn::api::{NotificationSink, SubscriptionId, V1Method};
 use hcn::{Guid, HResult, Hcn, Kind, Query, Result, Version, v1};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::faults::{Call, Effect, Faults, Release};
 use crate::host::Host;
@@ -20,7 +20,7 @@ use crate::record::{self, Object};
 use crate::state::State;
 use crate::store::Store;
 use crate::switches::Switches;
-use crate::tx::{Env, Quirks, Tx, missing, refuse};
+use crate::tx::{Env, Hold, Quirks, Tx, missing, refuse};
 use crate::view::Snapshot;
 use crate::{endpoint, filter, loadbalancer, namespace, network, route};
 
@@ -45,18 +45,20 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) journal: Journal,
     pub(crate) subscribers: Subscribers,
+    /// The MAC addresses of the v1 path `/accelnet`: no object, not stored.
+    pub(crate) accelnet: Mutex<Vec<v1::MacEntry>>,
 }
 
 /// A call as the service sees it before it is carried out.
-struct Request {
-    op: Op,
-    kind: Option<Kind>,
-    id: Option<Guid>,
-    subject: String,
+pub(crate) struct Request {
+    pub(crate) op: Op,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) id: Option<Guid>,
+    pub(crate) subject: String,
 }
 
 /// What an answer consists of: the value and the id of the object it is about.
-type Answer<T> = Result<(T, Option<Guid>)>;
+pub(crate) type Answer<T> = Result<(T, Option<Guid>)>;
 
 impl Hns {
     /// The same HNS, called by somebody else: the journal and the fault plan tell actors apart.
@@ -95,7 +97,7 @@ impl Hns {
     }
 
     /// Has a call decided and, unless the plan says otherwise, carried out.
-    fn run<T>(&self, request: Request, act: impl FnOnce(Effect) -> Answer<T>) -> Result<T> {
+    pub(crate) fn run<T>(&self, request: Request, act: impl FnOnce(Effect) -> Answer<T>) -> Result<T> {
         let inner = &*self.inner;
         let at = self.now();
         inner.faults.perform_due(at, self);
@@ -169,29 +171,31 @@ impl Hns {
         Ok(value)
     }
 
-    fn subject_of(&self, kind: Kind, id: Guid) -> String {
+    pub(crate) fn subject_of(&self, kind: Kind, id: Guid) -> String {
         let object = self.inner.state.read().get(kind, id);
         object.map(|object| object.subject()).unwrap_or_default()
     }
 
-    fn require(&self, kind: Kind, id: Guid) -> Result<Object> {
+    pub(crate) fn require(&self, kind: Kind, id: Guid) -> Result<Object> {
         let object = self.inner.state.read().get(kind, id);
         object.ok_or_else(|| missing(&self.inner.env.switches, kind, id))
     }
 }
 
-fn quirks(effect: &Effect) -> Quirks {
+pub(crate) fn quirks(effect: &Effect) -> Quirks {
     match effect {
         Effect::FailPartial(_) => Quirks { partial: true, ..Quirks::default() },
         Effect::Unattached => Quirks { unattached: true, ..Quirks::default() },
         Effect::Degrade(code) => Quirks { degrade: Some(*code), ..Quirks::default() },
-        Effect::KeepPorts { until } => Quirks { keep_ports: Some(*until), ..Quirks::default() },
+        Effect::KeepPorts { until } => {
+            Quirks { keep_ports: Some(Hold { until: *until }), ..Quirks::default() }
+        }
         _ => Quirks::default(),
     }
 }
 
 /// A document to be created, read once.
-enum Settings {
+pub(crate) enum Settings {
     Network(hcn::Network),
     Endpoint(hcn::Endpoint),
     Namespace(hcn::Namespace),
@@ -210,7 +214,7 @@ impl Settings {
         })
     }
 
-    fn subject(&self) -> String {
+    pub(crate) fn subject(&self) -> String {
         match self {
             Self::Network(doc) => record::network_subject(doc),
             Self::Endpoint(doc) => record::endpoint_subject(doc),
@@ -220,7 +224,7 @@ impl Settings {
         }
     }
 
-    fn create(self, tx: &mut Tx<'_>, network: Option<Guid>, id: Guid) -> Result<Guid> {
+    pub(crate) fn create(self, tx: &mut Tx<'_>, network: Option<Guid>, id: Guid) -> Result<Guid> {
         match self {
             Self::Network(doc) => network::create(tx, id, doc),
             Self::Endpoint(doc) => endpoint::create(tx, network, id, doc),
@@ -339,8 +343,8 @@ impl Hcn for Hns {
         done.map_err(|error| error.in_call(call_name("Delete", kind, false)))
     }
 
-    fn call_v1(&self, _method: V1Method, path: &str, _body: &str) -> Result<String> {
-        Err(refuse(HResult::E_NOTIMPL, format!("{path}")))
+    fn call_v1(&self, method: V1Method, path: &str, body: &str) -> Result<String> {
+        self.v1(method, path, body)
     }
 
     fn version(&self) -> Result<Version> {

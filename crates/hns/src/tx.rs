@@ -39,6 +39,13 @@ impl Env {
     }
 }
 
+/// How long ports stay taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// Until then; none: for ever.
+    pub(crate) until: Option<Duration>,
+}
+
 /// How a fault bends an operation; see [`crate::faults::Effect`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quirks {
@@ -51,7 +58,7 @@ pub(crate) struct Quirks {
     /// Past every check of addresses, and beside this object in lists.
     pub(crate) beside: Option<(u64, bool)>,
     /// The ports of what is deleted stay taken.
-    pub(crate) keep_ports: Option<Option<Duration>>,
+    pub(crate) keep_ports: Option<Hold>,
 }
 
 pub(crate) struct Tx<'a> {
@@ -182,7 +189,7 @@ impl<'a> Tx<'a> {
 
     /// Keeps the change.
     pub(crate) fn finish(self) -> Vec<Notification> {
-        if let Some(until) = self.quirks.keep_ports {
+        if let Some(Hold { until }) = self.quirks.keep_ports {
             for object in &self.leaks {
                 match object {
                     Object::Balancer(record) => {

@@ -21,14 +21,20 @@ pub struct ParseMacError(pub String);
 impl Mac {
     /// From its bytes, first byte first.
     pub const fn from_octets(octets: [u8; 6]) -> Self {
-        let [a, b, c, d, e, f] = octets;
-        Self(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+        let mut number = 0;
+        let mut at = 0;
+        while at < octets.len() {
+            number = number << 8 | octets[at] as u64;
+            at += 1;
+        }
+        Self(number)
     }
 
     /// Its bytes, first byte first.
-    pub const fn octets(self) -> [u8; 6] {
-        let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
-        [a, b, c, d, e, f]
+    pub fn octets(self) -> [u8; 6] {
+        let mut octets = [0; 6];
+        octets.copy_from_slice(&self.0.to_be_bytes()[2..]);
+        octets
     }
 
     fn number(self) -> u128 {
@@ -42,8 +48,10 @@ impl Mac {
 
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.octets();
-        write!(f, "{a:02X}-{b:02X}-{c:02X}-{d:02X}-{e:02X}-{g:02X}")
+        for (at, octet) in self.octets().into_iter().enumerate() {
+            write!(f, "{}{octet:02X}", if at == 0 { "" } else { "-" })?;
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use hcn::policy::PolicyList;
 use hcn::{Error, Feature, Guid, HResult, Result};
 use ipnet::IpNet;
 
-use crate::policies::{self, On};
+use crate::policies;
 use crate::record::{ExtensionState, NetworkRecord};
 use crate::tx::{Tx, refuse};
 
@@ -69,10 +69,7 @@ fn change_policies(
     list: PolicyList,
 ) -> Result<()> {
     let mut sent = list.policies;
-    sent.retain(|policy| !policies::is_blank(policy));
-    for policy in &mut sent {
-        policies::admit(tx.env, On::Network, policy)?;
-    }
+    super::admit_policies(tx, &mut sent)?;
     let own = &mut record.doc.policies;
     match action {
         RequestType::Remove => {

@@ -151,7 +151,7 @@ impl Hns {
             id,
             subject,
             took: Duration::ZERO,
-            result: result.as_ref().map(|_| ()).map_err(|error| error.code),
+            result: result.as_ref().copied().map_err(|error| error.code),
             fault: Some("F-EXT"),
         });
     }

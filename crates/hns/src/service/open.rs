@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hcn::time::{Clock, Entropy, SeededEntropy, SystemClock};
 use hcn::{Features, Kind, Result};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::{Hns, Inner};
 use crate::faults::{FaultPlan, Faults, PlanError};
@@ -127,6 +127,7 @@ impl Hns {
             faults: Faults::new(faults)?,
             journal: Journal::default(),
             subscribers: Subscribers::default(),
+            accelnet: Mutex::default(),
         };
         let hns = Self { inner: Arc::new(inner), actor: "".into() };
         if fresh && hns.inner.env.switches.initial_default_namespace {

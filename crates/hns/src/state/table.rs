@@ -30,6 +30,7 @@ impl<T> Table<T> {
         self.by_id.contains_key(&id)
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
