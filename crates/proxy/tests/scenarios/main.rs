@@ -1,0 +1,41 @@
+//! Runs the scenarios of `testdata/scenarios/*.yaml`: each row is a test of its own name. The form is described in
+//! docs/scenarios.md; a row can be added without Rust.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod model;
+mod run;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/scenarios");
+    let mut trials = Vec::new();
+    let mut names = std::collections::BTreeSet::new();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{folder}: {error}"))
+        .map(|entry| entry.expect("a folder entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{folder} holds no scenarios");
+    for file in files {
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let text = std::fs::read_to_string(&file).expect("a scenario file can be read");
+        let scenarios: Vec<model::Scenario> =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for scenario in scenarios {
+            for (suffix, scenario) in scenario.variants() {
+                let name = format!("{stem}::{}{suffix}", scenario.id.replace(' ', "_"));
+                assert!(names.insert(name.clone()), "{}: two scenarios are named {name}", file.display());
+                trials.push(Trial::test(name, move || {
+                    run::run(&scenario)
+                        .map_err(|message| Failed::from(format!("{}: {message}", scenario.title)))
+                }));
+            }
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
