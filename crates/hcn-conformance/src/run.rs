@@ -42,7 +42,7 @@ impl Default for Options {
 }
 
 /// Codes by which a build may say that it does not have a feature: "not implemented" and "unsupported" in their
-/// forms, and "invalid" for a policy, flag or document that it does not know.
+/// forms, and "invalid" for a policy, flag, prefix or document that it does not know.
 pub const REFUSALS: &[HResult] = &[
     HResult::E_NOTIMPL,
     HResult::NOT_SUPPORTED,
@@ -53,6 +53,7 @@ pub const REFUSALS: &[HResult] = &[
     HResult::INVALID_POLICY_TYPE,
     HResult::INVALID_NETWORK,
     HResult::INVALID_SUBNET,
+    HResult::INVALID_PREFIX,
     HResult::INVALID_ENDPOINT,
 ];
 

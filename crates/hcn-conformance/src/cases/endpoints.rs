@@ -4,6 +4,7 @@ use hcn::modify::RequestType;
 use hcn::{Endpoint, Feature, Kind, Policy, Query};
 use serde_json::{Value, json};
 
+use super::errors::NOBODY;
 use crate::Case;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -109,6 +110,13 @@ fn list_of_network(ctx: &Context<'_>) -> Result<(), Failure> {
         format!("{} alone", endpoint.id),
         format!("{:?}", of_network.iter().map(|found| found.id).collect::<Vec<_>>()),
     )?;
+    let of_nobody = ctx.list::<Endpoint>(&Query::endpoints_of(NOBODY))?;
+    ctx.check(
+        of_nobody.is_empty(),
+        "list the endpoints of a network that does not exist",
+        "none",
+        format!("{} endpoints", of_nobody.len()),
+    )?;
     ctx.delete(Kind::Endpoint, endpoint.id)?;
     ctx.delete(Kind::Network, network.id)
 }
@@ -117,8 +125,16 @@ fn attach_detach(ctx: &Context<'_>) -> Result<(), Failure> {
     let network = ctx.nat_network()?;
     let endpoint = ctx.endpoint(network.id)?;
     let namespace = ctx.namespace("HostDefault")?;
+    let is_in = |wanted: bool| {
+        let found = ctx.reload::<Endpoint>(endpoint.id)?;
+        let is_in = found.doc.namespace.is_some_and(|id| id == namespace.id);
+        let expected = format!("HostComputeNamespace {} {}", if wanted { "=" } else { "≠" }, namespace.id);
+        ctx.check(is_in == wanted, "the endpoint's namespace", expected, found.text)
+    };
     ctx.namespace_endpoint(namespace.id, RequestType::Add, endpoint.id)?;
+    is_in(true)?;
     ctx.namespace_endpoint(namespace.id, RequestType::Remove, endpoint.id)?;
+    is_in(false)?;
     ctx.delete_made(Kind::Namespace, namespace.id)?;
     ctx.delete(Kind::Endpoint, endpoint.id)?;
     ctx.delete(Kind::Network, network.id)

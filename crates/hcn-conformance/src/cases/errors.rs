@@ -1,10 +1,10 @@
 //! Errors: what is not there is listed as nothing, and refusals have their codes.
 
-use hcn::{Guid, HResult, Kind, Namespace, Network, Query};
+use hcn::{Guid, HResult, Kind, Namespace, Network, Object, Query};
 use serde_json::json;
 
 use crate::Case;
-use crate::context::Context;
+use crate::context::{Context, Found};
 use crate::failure::{Failure, Nature};
 
 pub(super) const CASES: &[Case] = &[
@@ -43,35 +43,35 @@ pub(super) const CASES: &[Case] = &[
 /// An id that no object has.
 pub(super) const NOBODY: Guid = Guid::from_u128(0x5e7a_11ed_0bad_4c0d_8e57_0f01_dab1_e1d5);
 
+/// Looks for what is not there while something else is, so that a disregarded filter is found out, and demands the
+/// text by which hcsshim reports it.
+fn is_missing<T: Object>(
+    ctx: &Context<'_>,
+    lookup: impl FnOnce() -> Result<Found<T>, Failure>,
+    text: &str,
+) -> Result<(), Failure> {
+    let network = ctx.nat_network()?;
+    let namespace = ctx.namespace("Host")?;
+    let said = ctx.missing(lookup())?;
+    ctx.check(said == text, "the client's text", text, said)?;
+    ctx.delete_made(Kind::Namespace, namespace.id)?;
+    ctx.delete(Kind::Network, network.id)
+}
+
 fn missing_network_by_name(ctx: &Context<'_>) -> Result<(), Failure> {
     let name = ctx.name("nobody");
-    let said = ctx.missing(ctx.by_name::<Network>(&name))?;
-    ctx.check(
-        said == format!("Network name \"{name}\" not found"),
-        "the client's text",
-        "hcsshim's text",
-        said,
-    )
+    let text = format!("Network name \"{name}\" not found");
+    is_missing(ctx, || ctx.by_name::<Network>(&name), &text)
 }
 
 fn missing_network_by_id(ctx: &Context<'_>) -> Result<(), Failure> {
-    let said = ctx.missing(ctx.by_id::<Network>(NOBODY))?;
-    ctx.check(
-        said == format!("Network ID \"{NOBODY}\" not found"),
-        "the client's text",
-        "hcsshim's text",
-        said,
-    )
+    let text = format!("Network ID \"{NOBODY}\" not found");
+    is_missing(ctx, || ctx.by_id::<Network>(NOBODY), &text)
 }
 
 fn missing_namespace_by_id(ctx: &Context<'_>) -> Result<(), Failure> {
-    let said = ctx.missing(ctx.by_id::<Namespace>(NOBODY))?;
-    ctx.check(
-        said == format!("Namespace ID \"{NOBODY}\" not found"),
-        "the client's text",
-        "hcsshim's text",
-        said,
-    )
+    let text = format!("Namespace ID \"{NOBODY}\" not found");
+    is_missing(ctx, || ctx.by_id::<Namespace>(NOBODY), &text)
 }
 
 /// Demands that a call was refused with this code.
