@@ -219,7 +219,8 @@ fn reserve(tx: &mut Tx<'_>, record: &mut BalancerRecord) -> Result<()> {
         let detail = format!("load balancer frontend {twice} is given twice");
         return Err(refuse(HResult::INVALID_PARAMETER, detail));
     }
-    for &port in &record.ports {
+    // A VIP's port is no host port, but a reservation that outlived its load balancer holds it all the same.
+    for port in record.frontend_ports() {
         if let Some(holder) = tx.state.ports.holder(port, Holder::LoadBalancer(id)) {
             let detail = format!("load balancer ExternalPort: {port} is held by {holder}");
             return Err(refuse(HResult::PORT_ALREADY_EXISTS, detail));

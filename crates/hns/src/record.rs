@@ -147,19 +147,19 @@ impl BalancerRecord {
     /// Fills in what follows from the document.
     pub(crate) fn derive(&mut self) {
         self.frontends = self.doc.frontends();
-        self.ports = self
-            .frontends
-            .iter()
-            .filter(|frontend| frontend.vip.is_none())
-            .filter_map(|frontend| {
-                let protocol = Protocol::from_number(frontend.protocol)?;
-                let space = Space { protocol, ipv6: frontend.ipv6 };
-                Some(HostPort { space, vip: None, port: frontend.port })
-            })
-            .collect();
+        self.ports = self.frontend_ports().filter(|port| port.vip.is_none()).collect();
         // A mapping given twice is one port.
         self.ports.sort_unstable();
         self.ports.dedup();
+    }
+
+    /// What its frontends occupy: the host's ports, and the VIPs' own.
+    pub(crate) fn frontend_ports(&self) -> impl Iterator<Item = HostPort> {
+        self.frontends.iter().filter_map(|frontend| {
+            let protocol = Protocol::from_number(frontend.protocol)?;
+            let space = Space { protocol, ipv6: frontend.ipv6 };
+            Some(HostPort { space, vip: frontend.vip, port: frontend.port })
+        })
     }
 
     pub(crate) fn is_dsr(&self) -> bool {

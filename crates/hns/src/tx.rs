@@ -193,7 +193,10 @@ impl<'a> Tx<'a> {
             for object in &self.leaks {
                 match object {
                     Object::Balancer(record) => {
-                        self.state.ports.leak(&record.ports, &record.blocks, object.id(), until);
+                        let mut ports: Vec<_> = record.frontend_ports().collect();
+                        ports.sort_unstable();
+                        ports.dedup();
+                        self.state.ports.leak(&ports, &record.blocks, object.id(), until);
                     }
                     Object::Endpoint(record) => {
                         self.state.ports.leak(&record.ports, &record.blocks, object.id(), until);
