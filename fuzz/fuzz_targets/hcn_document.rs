@@ -1,0 +1,7 @@
+//! HCN v2 documents: no input panics, and what is read is written without loss.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    transom_fuzz::hcn_document(data);
+});

@@ -1,0 +1,70 @@
+//! What is fuzzed: one function for each kind of input that comes from outside.
+//!
+//! A function takes any bytes, must not panic, and checks properties of what was read, so that a lossy parser is
+//! found too and not only one that crashes. libFuzzer calls them (`fuzz_targets/`), and so does the bounded smoke
+//! (`tests/smoke.rs`), which needs no nightly toolchain.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a target panics when a property does not hold: that is its answer"
+)]
+
+mod calls;
+mod cluster;
+mod documents;
+pub mod mutate;
+mod words;
+
+pub use calls::{fault_plan, hns_calls, v1_call};
+pub use cluster::manifest;
+pub use documents::{filter, hcn_document, v1_document};
+
+/// What became of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was refused with an error, as most inputs are.
+    Refused,
+    /// It was read, and what was read has the properties that it must have.
+    Read,
+}
+
+/// A function that is fuzzed.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// The name of its folders and of its file in `fuzz_targets/`.
+    pub name: &'static str,
+    /// The function.
+    pub run: fn(&[u8]) -> Verdict,
+    /// Words that inputs of this kind are made of.
+    pub dictionary: &'static [&'static str],
+    /// How many mutations are worth one of the smoke's iterations: slow targets get fewer.
+    pub share: u64,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "hcn_document", run: hcn_document, dictionary: words::HCN, share: 1 },
+    Target { name: "v1_document", run: v1_document, dictionary: words::HCN, share: 1 },
+    Target { name: "filter", run: filter, dictionary: words::HCN, share: 1 },
+    Target { name: "v1_call", run: v1_call, dictionary: words::HCN, share: 2 },
+    Target { name: "hns_calls", run: hns_calls, dictionary: words::CALLS, share: 4 },
+    Target { name: "fault_plan", run: fault_plan, dictionary: words::FAULTS, share: 8 },
+    Target { name: "manifest", run: manifest, dictionary: words::MANIFEST, share: 4 },
+];
+
+/// Documents are text; other bytes are made text as a lenient reader would.
+pub(crate) fn text(data: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(data)
+}
+
+/// A document that was read must come back the same when it is written and read again.
+pub(crate) fn keeps<T: PartialEq + std::fmt::Debug, E: std::fmt::Debug>(
+    read: &T,
+    write: impl Fn(&T) -> String,
+    parse: impl Fn(&str) -> Result<T, E>,
+) {
+    let written = write(read);
+    let again = parse(&written).unwrap_or_else(|error| panic!("own text is refused: {error:?}\n{written}"));
+    assert_eq!(*read, again, "lost in a round trip:\n{written}");
+    assert_eq!(written, write(&again), "the same document is written in two ways");
+}
