@@ -207,14 +207,24 @@ fn identity(kind: ObjectKind, metadata: &ObjectMeta) -> Result<(Arc<str>, Arc<st
 }
 
 fn check_name(kind: ObjectKind, field: &'static str, name: &str) -> Result<(), RecordError> {
-    let refuse = |message: String| Err(RecordError { kind, field, message });
-    if name.is_empty() {
-        refuse("is missing; every object needs a name".to_owned())
-    } else if name.len() > 253 {
-        refuse(format!("has {} bytes; Kubernetes allows 253", name.len()))
-    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.') {
-        refuse(format!("{name:?} has characters other than letters, digits, '-' and '.'"))
-    } else {
-        Ok(())
+    if valid_name(name) {
+        return Ok(());
     }
+    let message = if name.is_empty() {
+        "is missing; every object needs a name".to_owned()
+    } else if name.len() > MAX_NAME {
+        format!("has {} bytes; Kubernetes allows {MAX_NAME}", name.len())
+    } else {
+        format!("{name:?} has characters other than letters, digits, '-' and '.'")
+    };
+    Err(RecordError { kind, field, message })
+}
+
+/// The longest name that the API allows, in bytes.
+const MAX_NAME: usize = 253;
+
+/// Whether a name or namespace can tell objects apart: less than what the API demands, but no name contains a separator.
+pub(crate) fn valid_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain)
 }

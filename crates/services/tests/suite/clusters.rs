@@ -1,5 +1,7 @@
 //! The view of every Service on every Windows node of the recorded clusters.
 
+use std::fmt::Write as _;
+
 use crate::common::{cluster, parse, read, render};
 use services::{IpFamily, Perspective, SkipReason};
 
@@ -19,12 +21,13 @@ fn views(file: &str, node: &str, families: &[IpFamily], limit: Option<usize>) ->
         text += &render(&cluster.view(key).expect("it is served"));
     }
     for (key, reason) in cluster.skipped() {
-        text += &match reason {
-            SkipReason::Headless => format!("{key} is headless\n"),
-            SkipReason::ExternalName => format!("{key} is an external name\n"),
-            SkipReason::NoClusterIp => format!("{key} has no cluster IP\n"),
-            SkipReason::OtherProxy(proxy) => format!("{key} belongs to {proxy}\n"),
+        let why = match reason {
+            SkipReason::Headless => "is headless",
+            SkipReason::ExternalName => "is an external name",
+            SkipReason::NoClusterIp => "has no cluster IP",
+            SkipReason::OtherProxy(_) => "belongs to another proxy",
         };
+        writeln!(text, "{key} {why}").unwrap();
     }
     text
 }

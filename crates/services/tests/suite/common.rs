@@ -49,7 +49,7 @@ pub(crate) fn object(document: Value) -> Object {
 }
 
 /// A Service `default/web` with these fields in its spec.
-pub(crate) fn service(spec: Value) -> Object {
+pub(crate) fn service(spec: &Value) -> Object {
     let mut document = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"clusterIP": "10.96.0.20", "ports": [{"port": 80, "protocol": "TCP"}]},
@@ -61,12 +61,12 @@ pub(crate) fn service(spec: Value) -> Object {
 }
 
 /// A slice of `default/web`.
-pub(crate) fn slice(name: &str, ports: Value, endpoints: Vec<Value>) -> Object {
+pub(crate) fn slice(name: &str, ports: &Value, endpoints: &[Value]) -> Object {
     slice_of_family(name, "IPv4", ports, endpoints)
 }
 
 /// A slice of `default/web` of a family.
-pub(crate) fn slice_of_family(name: &str, family: &str, ports: Value, endpoints: Vec<Value>) -> Object {
+pub(crate) fn slice_of_family(name: &str, family: &str, ports: &Value, endpoints: &[Value]) -> Object {
     object(json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
         "metadata": {"name": name, "namespace": "default", "labels": {"kubernetes.io/service-name": "web"}},

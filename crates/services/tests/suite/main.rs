@@ -3,4 +3,9 @@
 mod clusters;
 mod common;
 mod fields;
+mod fuzzing;
+mod large;
+mod live;
+mod manifests;
+mod properties;
 mod selection;

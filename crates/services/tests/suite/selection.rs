@@ -87,7 +87,7 @@ fn slices(row: &Row) -> Vec<Object> {
     }
     groups
         .into_iter()
-        .map(|((port, n), endpoints)| slice(&format!("web-{port}-{n}"), json!([{"port": port}]), endpoints))
+        .map(|((port, n), endpoints)| slice(&format!("web-{port}-{n}"), &json!([{"port": port}]), &endpoints))
         .collect()
 }
 
@@ -106,7 +106,7 @@ fn every_service() -> Vec<(Object, TrafficPolicy, TrafficPolicy)> {
     for kind in ["ClusterIP", "NodePort", "LoadBalancer"] {
         for internal in [TrafficPolicy::Cluster, TrafficPolicy::Local] {
             for external in [TrafficPolicy::Cluster, TrafficPolicy::Local] {
-                let spec = json!({
+                let spec = &json!({
                     "type": kind, "internalTrafficPolicy": internal, "externalTrafficPolicy": external,
                     "externalIPs": ["198.51.100.7"],
                 });
@@ -175,7 +175,7 @@ fn every_row_holds_for_every_service_and_order() {
 fn a_new_zone_makes_everything_dirty() {
     let row = rows().into_iter().find(|r| r.endpoints.iter().any(|e| e.contains("zones="))).unwrap();
     let mut perspective = Perspective::of_node("here", [IpFamily::V4]);
-    let mut cluster = cluster(perspective.clone(), slices(&row).into_iter().chain([service(json!({}))]));
+    let mut cluster = cluster(perspective.clone(), slices(&row).into_iter().chain([service(&json!({}))]));
     assert_eq!(cluster.take_dirty(), [web()]);
     assert_eq!(port_of(&cluster).cluster.len(), 2);
     assert!(!cluster.set_perspective(perspective.clone()));

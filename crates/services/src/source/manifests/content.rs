@@ -9,10 +9,15 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 use serde::de::{
-    self, Deserialize, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+    self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
     value::{BorrowedStrDeserializer, StrDeserializer},
 };
 use serde::forward_to_deserialize_any;
+
+/// Nesting deeper than this is refused: readers recurse, and a thread's stack is small. Kubernetes objects nest to about 20, the
+/// schemas of custom resources to about 40.
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,13 +100,28 @@ impl<'de> Deserialize<'de> for Key<'de> {
 
 impl<'de> Deserialize<'de> for Content<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ContentVisitor)
+        ContentSeed { depth: 0 }.deserialize(deserializer)
     }
 }
 
-struct ContentVisitor;
+/// Reads content within the depth that is left.
+#[derive(Clone, Copy)]
+struct ContentSeed {
+    depth: usize,
+}
 
-impl<'de> Visitor<'de> for ContentVisitor {
+impl<'de> DeserializeSeed<'de> for ContentSeed {
+    type Value = Content<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        if self.depth > MAX_DEPTH {
+            return Err(de::Error::custom(format!("nesting is deeper than {MAX_DEPTH}")));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ContentSeed {
     type Value = Content<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,11 +137,11 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        Content::deserialize(deserializer)
+        self.deserialize(deserializer)
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        Content::deserialize(deserializer)
+        self.deserialize(deserializer)
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
@@ -167,7 +187,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
         // The size hint comes from the input, so it is not trusted.
         let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
+        while let Some(item) = access.next_element_seed(ContentSeed { depth: self.depth + 1 })? {
             items.push(item);
         }
         Ok(Content::Sequence(items))
@@ -176,7 +196,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
         let mut entries = Entries::default();
         while let Some(Key(key)) = access.next_key()? {
-            let value = access.next_value()?;
+            let value = access.next_value_seed(ContentSeed { depth: self.depth + 1 })?;
             entries.push(key, value);
         }
         Ok(Content::Mapping(entries.list))
@@ -291,7 +311,7 @@ impl<'de> EnumAccess<'de> for UnitVariant<'de> {
     type Error = Mismatch;
     type Variant = UnitOnly;
 
-    fn variant_seed<S: de::DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, UnitOnly), Mismatch> {
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, UnitOnly), Mismatch> {
         let value = match self.0 {
             Cow::Borrowed(text) => seed.deserialize(BorrowedStrDeserializer::new(text))?,
             Cow::Owned(text) => seed.deserialize(StrDeserializer::new(&text))?,
@@ -309,7 +329,7 @@ impl<'de> de::VariantAccess<'de> for UnitOnly {
         Ok(())
     }
 
-    fn newtype_variant_seed<S: de::DeserializeSeed<'de>>(self, _: S) -> Result<S::Value, Mismatch> {
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, _: S) -> Result<S::Value, Mismatch> {
         Err(Mismatch("expected a plain text".to_owned()))
     }
 
@@ -335,10 +355,7 @@ struct Items<'de>(std::vec::IntoIter<Content<'de>>);
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = Mismatch;
 
-    fn next_element_seed<S: de::DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, Mismatch> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
         self.0.next().map(|item| seed.deserialize(item)).transpose()
     }
 
@@ -355,13 +372,13 @@ struct Pairs<'de> {
 impl<'de> MapAccess<'de> for Pairs<'de> {
     type Error = Mismatch;
 
-    fn next_key_seed<S: de::DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Mismatch> {
         let Some((key, value)) = self.entries.next() else { return Ok(None) };
         self.value = Some(value);
         seed.deserialize(Content::Text(key)).map(Some)
     }
 
-    fn next_value_seed<S: de::DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
         let value =
             self.value.take().ok_or_else(|| Mismatch("a value was asked for before its key".to_owned()))?;
         seed.deserialize(value)

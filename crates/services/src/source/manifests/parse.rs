@@ -15,7 +15,7 @@ use super::document::{Bare, DocumentSeed, Head};
 use super::problem::Problem;
 use super::text::{self, MAX_DOCUMENTS};
 use super::yaml::{self, Placed, Step};
-use crate::record::{Object, ObjectKind, ObjectRef, SkipReason};
+use crate::record::{Object, ObjectKind, ObjectRef, RecordError, SkipReason, valid_name};
 
 /// How many problems of one file are told; the rest is counted.
 const MAX_PROBLEMS: usize = 100;
@@ -345,7 +345,7 @@ impl Collector {
         };
         let identity = identity(known.0, &content);
         if api_version != known.1 {
-            self.other_version(place, known, &api_version, identity);
+            self.other_version(place, known.1, &api_version, identity);
             return;
         }
         match known.0 {
@@ -375,13 +375,7 @@ impl Collector {
     }
 
     /// A kind that matters, in an API version that does not.
-    fn other_version(
-        &mut self,
-        place: &Place,
-        (kind, right): (ObjectKind, &str),
-        api_version: &str,
-        identity: Option<ObjectRef>,
-    ) {
+    fn other_version(&mut self, place: &Place, right: &str, api_version: &str, identity: Option<ObjectRef>) {
         fn group(version: &str) -> Option<&str> {
             version.split_once('/').map(|(group, _)| group)
         }
@@ -391,9 +385,9 @@ impl Collector {
             return;
         }
         let message = if api_version.is_empty() {
-            format!("is missing; {right} is right for a {kind}")
+            format!("is missing; {right} is right for this kind")
         } else {
-            format!("{api_version:?} is not read; {right} is right for a {kind}")
+            format!("{api_version:?} is not read; {right} is right for this kind")
         };
         self.refuse(place, identity, "apiVersion", message);
     }
@@ -410,7 +404,7 @@ impl Collector {
     fn convert<T>(&mut self, content: Content<'_>, place: &Place, identity: Option<ObjectRef>)
     where
         T: DeserializeOwned,
-        for<'a> Object: TryFrom<&'a T, Error = crate::record::RecordError>,
+        for<'a> Object: TryFrom<&'a T, Error = RecordError>,
     {
         let object = match serde_path_to_error::deserialize::<_, T>(content) {
             Ok(object) => object,
@@ -455,7 +449,8 @@ fn identity(kind: ObjectKind, content: &Content<'_>) -> Option<ObjectRef> {
         None | Some(Content::Null) => "default",
         Some(namespace) => namespace.as_text().map(|n| if n.is_empty() { "default" } else { n })?,
     };
-    Some(ObjectRef { kind, namespace: namespace.into(), name: name.into() })
+    let usable = valid_name(name) && (kind == ObjectKind::Node || valid_name(namespace));
+    usable.then(|| ObjectRef { kind, namespace: namespace.into(), name: name.into() })
 }
 
 fn newlines(text: &str) -> u64 {

@@ -3,21 +3,20 @@
 //! Limits follow the size of the document, so a large cluster is no special case, while aliases can add only little
 //! to what is written: expanded texts and nodes count too. An anchor that contains itself is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Bound;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, MessageFormatter, NonFiniteFloatPolicy, UserMessageFormatter};
 
-use super::content::{Content, Key};
+use super::content::{Content, Key, MAX_DEPTH};
 
-/// Nesting deeper than this is refused. Kubernetes objects nest to about 20; a CRD's schema may reach 60.
-const MAX_DEPTH: usize = 100;
 /// What a document may add by aliases, in nodes and bytes, whatever its size.
 const SLACK: usize = 64 * 1024;
-/// How often a document is read to find lines.
-const MAX_PASSES: usize = 3;
+/// How often a document is read to find lines. Most faults need one reading, a missing field two.
+const MAX_PASSES: usize = 6;
 
 /// Why a document cannot be read, and where.
 #[derive(Debug)]
@@ -102,25 +101,30 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// Finds the lines of values. A path that does not exist has no line.
+/// Finds the lines of values. Where a path does not exist, the line of what would hold the value counts.
 pub(super) fn locate(text: &str, paths: &[Vec<Step>]) -> Vec<Option<u64>> {
     let mut lines = vec![None; paths.len()];
-    let mut targets: Vec<usize> = (0..paths.len()).collect();
-    // A value and a part of it are never looked for in the same pass over the text; real faults need two.
+    let mut wanted: Vec<(usize, &[Step])> = paths.iter().map(Vec::as_slice).enumerate().collect();
     for _ in 0..MAX_PASSES {
-        let is_prefix = |target: &usize| {
-            let path = &paths[*target];
-            targets.iter().any(|t| paths[*t].len() > path.len() && paths[*t].starts_with(path))
+        // A value and a part of it are never looked for in the same pass over the text.
+        let paths: BTreeSet<&[Step]> = wanted.iter().map(|(_, path)| *path).collect();
+        let is_prefix = |path: &[Step]| {
+            let next = paths.range::<[Step], _>((Bound::Excluded(path), Bound::Unbounded)).next();
+            next.is_some_and(|next| next.starts_with(path))
         };
-        let (later, now): (Vec<usize>, Vec<usize>) = targets.iter().partition(|target| is_prefix(target));
         let mut root = Branch::default();
-        for target in &now {
-            root.insert(&paths[*target], *target);
+        for (target, path) in wanted.iter().filter(|(_, path)| !is_prefix(path)) {
+            root.insert(path, *target);
         }
         // Lines found before a fault in the text are good; those after it stay unknown.
         let _ = read(text, Locator { branch: &root, lines: &mut lines });
-        targets = later;
-        if targets.is_empty() {
+        for (_, path) in
+            wanted.iter_mut().filter(|(target, path)| lines[*target].is_none() && !is_prefix(path))
+        {
+            *path = path.split_last().map_or(&[][..], |(_, holder)| holder);
+        }
+        wanted.retain(|(target, _)| lines[*target].is_none());
+        if wanted.is_empty() {
             break;
         }
     }
@@ -243,7 +247,7 @@ mod tests {
             steps(&["last"]),
             steps(&["a", "b"]),
         ];
-        assert_eq!(locate(text, &paths), [Some(2), Some(8), Some(5), None, Some(9), None]);
+        assert_eq!(locate(text, &paths), [Some(2), Some(8), Some(5), Some(4), Some(9), Some(2)]);
         assert_eq!(locate(text, &[steps(&["items", "1"])]), [Some(5)]);
         assert_eq!(locate("a: 1\nb: [\n", &[steps(&["a"]), steps(&["b", "0"])]), [Some(1), None]);
     }
