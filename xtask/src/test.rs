@@ -13,7 +13,7 @@ use crate::steps::{Steps, say};
 use crate::{tidy, tools};
 
 /// Mutations per fuzz target in the smoke: bounded by count, so that a slow machine checks as much as a fast one.
-pub const FUZZ_ITERATIONS: u64 = 20_000;
+pub const FUZZ_ITERATIONS: u64 = 10_000;
 
 /// The package with the fuzz targets and their smoke.
 const FUZZ: &str = "transom-fuzz";
