@@ -91,6 +91,7 @@ fn scaled(unit: Duration, factor: f64, max: Duration) -> Duration {
 
 /// Reads "500ms", "30s", "1m30s", "2h", "250us"; a bare number has no unit and is refused.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    const MINUTE: u64 = 60 * 1_000_000_000;
     let wrong = || format!("{text:?} is not a duration; write it like 500ms, 30s, 1m30s or 2h");
     let mut rest = text.trim();
     if rest == "0" {
@@ -102,29 +103,42 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        let after = &rest[digits..];
-        let (unit, tail) = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)]
-            .into_iter()
-            .find_map(|(name, seconds)| Some((seconds, after.strip_prefix(name)?)))
-            .ok_or_else(wrong)?;
-        let part = Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())?;
+        let (number, after) = rest.split_at(digits);
+        let (nanos, tail) = [
+            ("ns", 1),
+            ("us", 1_000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+            ("m", MINUTE),
+            ("h", 60 * MINUTE),
+        ]
+        .into_iter()
+        .find_map(|(name, nanos)| Some((nanos, after.strip_prefix(name)?)))
+        .ok_or_else(wrong)?;
+        // Whole numbers exactly, so that what is written reads back as it was.
+        let part = match number.parse::<u64>() {
+            Ok(whole) => whole.checked_mul(nanos).map(Duration::from_nanos),
+            Err(_) => None,
+        };
+        let part = part.or_else(|| {
+            let number: f64 = number.parse().ok()?;
+            Duration::try_from_secs_f64(number * Duration::from_nanos(nanos).as_secs_f64()).ok()
+        });
+        let part = part.ok_or_else(wrong)?;
         total = total.checked_add(part).ok_or_else(wrong)?;
         rest = tail;
     }
     Ok(total)
 }
 
-/// Writes a duration so that [`parse_duration`] reads it back; parts below a microsecond are dropped.
+/// Writes a duration so that [`parse_duration`] reads it back.
 pub(super) fn duration_text(duration: Duration) -> String {
-    let micros = duration.as_micros();
-    if micros.is_multiple_of(1_000_000) {
-        format!("{}s", micros / 1_000_000)
-    } else if micros.is_multiple_of(1_000) {
-        format!("{}ms", micros / 1_000)
-    } else {
-        format!("{micros}us")
-    }
+    let nanos = duration.as_nanos();
+    let (unit, name) = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
+        .into_iter()
+        .find(|&(unit, _)| nanos.is_multiple_of(unit))
+        .unwrap_or((1, "ns"));
+    format!("{}{name}", nanos / unit)
 }
 
 #[cfg(test)]
@@ -175,6 +189,8 @@ mod tests {
             ("2h", Duration::from_hours(2)),
             ("250us", Duration::from_micros(250)),
             ("0", Duration::ZERO),
+            ("1500ns", Duration::from_nanos(1500)),
+            ("1s1ns", Duration::from_nanos(1_000_000_001)),
         ] {
             assert_eq!(parse_duration(text), Ok(wanted), "{text}");
             assert_eq!(parse_duration(&duration_text(wanted)), Ok(wanted), "{text} written again");

@@ -287,3 +287,19 @@ fn a_duplicate_gets_an_id_on_the_side_that_is_wanted() {
     let id: Guid = "0badcafe-0000-4000-8000-00000000000a".parse().unwrap();
     assert!(neighbour_id(id, true) < id && id < neighbour_id(id, false));
 }
+
+proptest::proptest! {
+    /// Whatever stands in a script, it is read or refused, and what is read can be written and read again.
+    #[test]
+    fn no_script_is_too_odd(at in 0_usize..1_500, cut in 0_usize..12, put in "[ -~\\n\u{e9}]{0,8}") {
+        let mut script: Vec<char> = FULL.chars().collect();
+        let at = at.min(script.len());
+        let end = (at + cut).min(script.len());
+        script.splice(at..end, put.chars());
+        let script: String = script.into_iter().collect();
+        if let Ok(plan) = FaultPlan::from_yaml(&script) {
+            let written = plan.to_yaml();
+            proptest::prop_assert_eq!(FaultPlan::from_yaml(&written).ok(), Some(plan), "{}", written);
+        }
+    }
+}

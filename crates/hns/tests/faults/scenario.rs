@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hcn::api::V1Method;
 use hcn::time::{ManualClock, SeededEntropy};
-use hcn::{Guid, HResult, Hcn, Kind, Query};
+use hcn::{Guid, HResult, Hcn, HcnExt, Kind, Query};
 use hns::faults::FaultPlan;
 use hns::journal::Op;
 use hns::{Dump, Hns, Loss, Options, Profile, StoreKind, Switches};
@@ -237,8 +237,19 @@ impl Play<'_> {
         }
         if let Some((method, path)) = text(step, "v1").and_then(|call| call.split_once(' ')) {
             let method = V1Method::parse(method).unwrap();
-            let kind = path.starts_with("/endpoints").then_some(Kind::Endpoint);
-            return (Op::V1(method), kind, hns.call_v1(method, path, ""));
+            let kinds = [
+                ("/endpoints", Kind::Endpoint),
+                ("/networks", Kind::Network),
+                ("/policylists", Kind::LoadBalancer),
+            ];
+            let kind = kinds.iter().find(|(start, _)| path.starts_with(start)).map(|&(_, kind)| kind);
+            let mut path = path.to_owned();
+            for (name, id) in &self.ids {
+                path = path.replace(&format!("{{{name}}}"), &id.to_string());
+            }
+            let body = step.get("with").map(|body| self.resolve(body).to_string()).unwrap_or_default();
+            let output = hns.output_v1(method, &path, &body);
+            return (Op::V1(method), kind, output.map(|output| output.get().to_owned()));
         }
         let what = &step["create"];
         let kind = self.kind_of(what.as_str().or_else(|| text(what, "of")).unwrap());
