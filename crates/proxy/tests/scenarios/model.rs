@@ -35,6 +35,9 @@ pub(crate) struct Scenario {
     pub(crate) dsr: Vec<bool>,
     #[serde(default)]
     pub(crate) dual_stack: bool,
+    /// `v4`, `v6`: the families that node and network have; default: v4, with `dualStack` both.
+    #[serde(default)]
+    pub(crate) families: Vec<String>,
     #[serde(default)]
     pub(crate) zone: Option<String>,
     #[serde(default)]
@@ -88,6 +91,11 @@ pub(crate) struct Step {
     /// For people, and for the message when it fails.
     #[serde(default)]
     pub(crate) note: Option<String>,
+    /// The step is run once for each: `L1, R1 terminating => L1 | L1`. The part before `=>` stands for `$` among a
+    /// slice's endpoints; the parts after it, parted by `|`, for `[$1]`, `[$2]`… among expected load balancers (a
+    /// load balancer with an empty set is not expected). Without `=>`, `[$1]` is the endpoints themselves.
+    #[serde(default)]
+    pub(crate) each: Vec<String>,
     /// Fault rules that come into force, as a fault plan's YAML text.
     #[serde(default)]
     pub(crate) faults: Option<String>,
@@ -110,6 +118,12 @@ pub(crate) struct Step {
     /// What others do to HNS.
     #[serde(default)]
     pub(crate) outside: Vec<Outside>,
+    /// What others try to do to HNS and HNS refuses.
+    #[serde(default)]
+    pub(crate) refused: Vec<Outside>,
+    /// The addresses of the host's interface from now on, as the proxy is told.
+    #[serde(default)]
+    pub(crate) interfaces: Option<Vec<String>>,
     /// `proxy`, `hns`, `hns losing load balancers`, `hns losing endpoints`, `hns losing half`, `hns losing all`.
     #[serde(default)]
     pub(crate) restart: Option<String>,
@@ -131,6 +145,9 @@ pub(crate) struct Step {
     /// Repeats the step.
     #[serde(default)]
     pub(crate) repeat: Option<usize>,
+    /// Steps within the step, for repeating several together.
+    #[serde(default)]
+    pub(crate) steps: Vec<Step>,
     #[serde(default)]
     pub(crate) expect: Option<Expect>,
 }
@@ -149,6 +166,10 @@ pub(crate) enum Outside {
     CreateEndpoint(OutsideEndpoint),
     /// Replaces the backends of the load balancer at a frontend.
     SetBackends(OutsideBackends),
+    /// Deletes the network; HNS deletes what is on it. `locals` in a later step makes it again.
+    DeleteNetwork,
+    /// Deletes the network and makes one of the same name and ranges under another id.
+    ReplaceNetwork,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -168,11 +189,13 @@ pub(crate) struct OutsideBalancer {
     #[serde(default)]
     pub(crate) mapping_flags: u32,
     #[serde(default)]
-    #[expect(dead_code, reason = "for readers of the file")]
     pub(crate) source: Option<String>,
     /// How many of its kind: kept apart by id.
     #[serde(default)]
     pub(crate) id: Option<String>,
+    /// HNS answers an error (a fault of the row leaves something behind).
+    #[serde(default)]
+    pub(crate) fails: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -207,7 +230,8 @@ pub(crate) struct OutsideBackends {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Expect {
     /// All load balancers, in short form: `10.60.0.20:80/TCP -> 8080 [L1 R1] flags=DSR`. A key that is not named is
-    /// not compared; `flags=`, `mapping=` or `dist=` without a value means none.
+    /// not compared; `flags=`, `mapping=` or `dist=` without a value means none. `{dsr}` stands for `DSR` when the
+    /// variant has it on, else for nothing; `{source}` for `SRC` on an overlay, else for `N1`.
     #[serde(default)]
     pub(crate) balancers: Option<Vec<String>>,
     /// Some load balancers.
@@ -222,10 +246,18 @@ pub(crate) struct Expect {
     /// All addresses of remote endpoints.
     #[serde(default)]
     pub(crate) remotes: Option<Vec<String>>,
+    /// Some endpoints: `R1 remote pa=N2 mac=02-11-0A-32-02-05`, `L1 local`; exactly one endpoint has the address.
+    /// `pa=` without a value means none.
+    #[serde(default)]
+    pub(crate) endpoints: Vec<String>,
+    /// Addresses whose endpoint has the same id as at the last expectation.
+    #[serde(default)]
+    pub(crate) same_endpoint: Vec<String>,
     /// Addresses that have an endpoint of the node itself.
     #[serde(default)]
     pub(crate) locals: Vec<String>,
     /// Writes of the proxy since the last expectation: a number, or counts such as `create endpoint: 1`.
+    /// `change balancer: 1` is one modify where HNS can, else one delete and one create.
     #[serde(default)]
     pub(crate) writes: Option<Writes>,
     /// At most so many calls of the proxy since the last expectation.
@@ -268,6 +300,19 @@ pub(crate) struct Expect {
     /// Words that occur in the text of some condition or state.
     #[serde(default)]
     pub(crate) says: Vec<String>,
+    /// Frontends and how many writes the proxy needed at most since the last expectation until each was made, that
+    /// one included.
+    #[serde(default)]
+    pub(crate) made_within: BTreeMap<String, u64>,
+    /// Frontends and how often at most the proxy tried to make each since the last expectation.
+    #[serde(default)]
+    pub(crate) attempts_at_most: BTreeMap<String, u64>,
+    /// Objects that the proxy did not make are byte for byte as at the last expectation (or at the start).
+    #[serde(default)]
+    pub(crate) foreign_untouched: bool,
+    /// Blocks of 64 dynamic ports that are taken, by port space: `TCPv4: 3`.
+    #[serde(default)]
+    pub(crate) blocks: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -275,6 +320,54 @@ pub(crate) struct Expect {
 pub(crate) enum Writes {
     Total(u64),
     Counts(BTreeMap<String, u64>),
+}
+
+impl Step {
+    /// The step with each of its `each` put in; itself when it has none.
+    pub(crate) fn rounds(&self) -> Vec<Self> {
+        if self.each.is_empty() { vec![self.clone()] } else { self.each.iter().map(|each| self.with(each)).collect() }
+    }
+
+    fn with(&self, each: &str) -> Self {
+        let (endpoints, sets) = match each.split_once("=>") {
+            Some((endpoints, sets)) => (endpoints, Some(sets)),
+            None => (each, None),
+        };
+        let endpoints: Vec<String> =
+            endpoints.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect();
+        let sets: Vec<String> = match sets {
+            Some(sets) => sets.split('|').map(|set| set.trim().to_owned()).collect(),
+            None => {
+                let words = endpoints.iter().filter_map(|text| text.split_whitespace().next());
+                vec![words.collect::<Vec<_>>().join(" ")]
+            }
+        };
+        let mut step = Self { each: Vec::new(), ..self.clone() };
+        step.note = Some(format!("{} {each}", self.note.as_deref().unwrap_or_default()).trim().to_owned());
+        for slice in &mut step.slices {
+            slice.endpoints = slice
+                .endpoints
+                .iter()
+                .flat_map(|text| if text == "$" { endpoints.clone() } else { vec![text.clone()] })
+                .collect();
+        }
+        let fill = |lines: &mut Vec<String>| {
+            for (number, set) in sets.iter().enumerate() {
+                let place = format!("[${}]", number + 1);
+                if set.is_empty() {
+                    lines.retain(|line| !line.contains(&place));
+                }
+                for line in lines.iter_mut() {
+                    *line = line.replace(&place, &format!("[{set}]"));
+                }
+            }
+        };
+        if let Some(expect) = &mut step.expect {
+            fill(&mut expect.contains);
+            expect.balancers.iter_mut().for_each(fill);
+        }
+        step
+    }
 }
 
 impl Scenario {
@@ -292,10 +385,12 @@ impl Scenario {
                 for &dsr_on in &dsr {
                     let mut suffix = String::new();
                     if profiles.len() > 1 {
-                        suffix += &format!("::{profile}");
+                        suffix.push_str("::");
+                        suffix.push_str(profile);
                     }
                     if networks.len() > 1 {
-                        suffix += &format!("::{network}");
+                        suffix.push_str("::");
+                        suffix.push_str(network);
                     }
                     if dsr.len() > 1 {
                         suffix.push_str(if dsr_on { "::dsr" } else { "::nodsr" });

@@ -3,17 +3,21 @@
 use hns::{Adapter, Host};
 use node::NetworkKind;
 use serde::Deserialize;
-use services::Object;
+use services::{IpFamily, Object};
 use services::source::manifests::{self, parse_bytes};
 
 use super::{Setup, address};
 
 /// The machine of the node under test.
 pub fn host(setup: &Setup) -> Host {
-    let mut addresses = vec!["192.0.2.11/24".parse().expect("a prefix")];
-    if setup.dual_stack {
-        addresses.push("2001:db8:1::11/64".parse().expect("a prefix"));
-    }
+    let addresses = setup
+        .families
+        .iter()
+        .map(|family| match family {
+            IpFamily::V4 => "192.0.2.11/24".parse().expect("a prefix"),
+            IpFamily::V6 => "2001:db8:1::11/64".parse().expect("a prefix"),
+        })
+        .collect();
     Host {
         name: super::NODE.to_owned(),
         adapters: vec![Adapter {
@@ -27,23 +31,28 @@ pub fn host(setup: &Setup) -> Host {
 
 /// The Node objects: n1 and n3 Windows, n2 Linux.
 pub fn nodes(setup: &Setup) -> Vec<Object> {
-    let mut text = String::new();
-    for (number, os) in [(1, "windows"), (2, "linux"), (3, "windows")] {
+    let node = |number: u8, os: &str| {
         let zone =
             if number == 1 { setup.zone.clone().unwrap_or_else(|| "a".to_owned()) } else { "b".to_owned() };
-        let (cidrs, v6) = if setup.dual_stack {
-            (
-                format!("10.50.{number}.0/24, \"2001:db8:50:{number}::/64\""),
-                format!(", {{type: InternalIP, address: \"2001:db8:1::1{number}\"}}"),
-            )
-        } else {
-            (format!("10.50.{number}.0/24"), String::new())
-        };
-        text += &format!(
-            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: n{number}, labels: {{kubernetes.io/os: {os}, topology.kubernetes.io/zone: {zone}}}}}\nspec: {{podCIDRs: [{cidrs}]}}\nstatus: {{addresses: [{{type: InternalIP, address: 192.0.2.1{number}}}{v6}]}}\n"
-        );
-    }
-    parse(&text)
+        let mut cidrs = Vec::new();
+        let mut addresses = Vec::new();
+        for family in &setup.families {
+            let (cidr, address) = match family {
+                IpFamily::V4 => (format!("10.50.{number}.0/24"), format!("192.0.2.1{number}")),
+                IpFamily::V6 => (format!("2001:db8:50:{number}::/64"), format!("2001:db8:1::1{number}")),
+            };
+            cidrs.push(format!("\"{cidr}\""));
+            addresses.push(format!("{{type: InternalIP, address: \"{address}\"}}"));
+        }
+        let (cidrs, addresses) = (cidrs.join(", "), addresses.join(", "));
+        parse(&format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: n{number}, labels: {{kubernetes.io/os: {os}, topology.kubernetes.io/zone: {zone}}}}}\nspec: {{podCIDRs: [{cidrs}]}}\nstatus: {{addresses: [{addresses}]}}\n"
+        ))
+    };
+    [(1, "windows"), (2, "linux"), (3, "windows")]
+        .into_iter()
+        .flat_map(|(number, os)| node(number, os))
+        .collect()
 }
 
 /// Objects of manifests that must be without fault.
@@ -86,6 +95,9 @@ pub struct ShortService {
     pub source_ranges: Vec<String>,
     #[serde(default)]
     pub health_check_node_port: Option<u16>,
+    /// So many Services: `web-0` with the address given, `web-1` with the next one…
+    #[serde(default)]
+    pub count: Option<usize>,
 }
 
 /// An EndpointSlice in short.
@@ -110,6 +122,32 @@ pub struct ShortSlice {
     /// Labels beside the Service's name: changing them changes nothing that is used.
     #[serde(default)]
     pub labels: std::collections::BTreeMap<String, String>,
+    /// So many slices, one for each Service that `count` made.
+    #[serde(default)]
+    pub count: Option<usize>,
+    /// With `count`: each slice has endpoints of its own, following those of the one before.
+    #[serde(default)]
+    pub own: bool,
+}
+
+/// The addresses of `10.50.2.20+64`, or the one address of `R1`.
+pub fn range(text: &str) -> Vec<std::net::IpAddr> {
+    match text.split_once('+') {
+        None => vec![address(text)],
+        Some((first, count)) => {
+            let first = address(first);
+            (0..count.parse().expect("a number after +")).map(|i| shifted(first, i)).collect()
+        }
+    }
+}
+
+fn shifted(address: std::net::IpAddr, by: usize) -> std::net::IpAddr {
+    match address {
+        std::net::IpAddr::V4(v4) => {
+            std::net::Ipv4Addr::from_bits(v4.to_bits() + u32::try_from(by).expect("a small number")).into()
+        }
+        std::net::IpAddr::V6(v6) => std::net::Ipv6Addr::from_bits(v6.to_bits() + by as u128).into(),
+    }
 }
 
 fn split(name: &str) -> (&str, &str) {
@@ -117,6 +155,19 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 impl ShortService {
+    /// The Service, or as many as `count` says.
+    pub fn objects(&self) -> Vec<Object> {
+        let Some(count) = self.count else { return vec![self.object()] };
+        let numbered = |i: usize| {
+            let mut one = Self { name: format!("{}-{i}", self.name), ..self.clone() };
+            for ip in one.ip.iter_mut().chain(&mut one.ips) {
+                *ip = shifted(address(ip), i).to_string();
+            }
+            one.object()
+        };
+        (0..count).map(numbered).collect()
+    }
+
     pub fn object(&self) -> Object {
         let (namespace, name) = split(&self.name);
         let ips: Vec<String> =
@@ -197,6 +248,34 @@ impl ShortSlice {
         (namespace.to_owned(), self.name.clone().unwrap_or_else(|| format!("{service}-1")))
     }
 
+    /// The slice, or as many as `count` says.
+    pub fn objects(&self) -> Vec<Object> {
+        let Some(count) = self.count else { return vec![self.object()] };
+        let all = self.expanded();
+        let numbered = |i: usize| {
+            let mut one = Self { of: format!("{}-{i}", self.of), ..self.clone() };
+            if self.own {
+                one.endpoints = all.iter().map(|text| moved(text, i * all.len())).collect();
+            }
+            one.object()
+        };
+        (0..count).map(numbered).collect()
+    }
+
+    /// The endpoints with ranges written out; what follows the range holds for each.
+    fn expanded(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for text in &self.endpoints {
+            let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+            if first.contains('+') {
+                all.extend(range(first).iter().map(|address| format!("{address} {rest}")));
+            } else {
+                all.push(text.clone());
+            }
+        }
+        all
+    }
+
     pub fn object(&self) -> Object {
         let (namespace, service) = split(&self.of);
         let mut ports = self.ports.clone();
@@ -209,11 +288,11 @@ impl ShortSlice {
             .map(|(name, port)| serde_json::json!({ "name": name, "port": port, "protocol": protocol }))
             .collect();
         let endpoints: Vec<serde_json::Value> =
-            self.endpoints.iter().map(|text| slice_endpoint(text)).collect();
+            self.expanded().iter().map(|text| slice_endpoint(text)).collect();
         let v6 = self
             .endpoints
             .first()
-            .is_some_and(|text| address(text.split_whitespace().next().unwrap_or_default()).is_ipv6());
+            .is_some_and(|text| range(text.split_whitespace().next().unwrap_or_default())[0].is_ipv6());
         let mut labels = self.labels.clone();
         labels.insert("kubernetes.io/service-name".to_owned(), service.to_owned());
         let object = serde_json::json!({
@@ -224,6 +303,11 @@ impl ShortSlice {
         });
         parse(&object.to_string()).remove(0)
     }
+}
+
+fn moved(text: &str, by: usize) -> String {
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    format!("{} {rest}", shifted(address(first), by))
 }
 
 fn slice_endpoint(text: &str) -> serde_json::Value {
