@@ -31,7 +31,6 @@ pub struct FurnishError {
     /// The step.
     pub what: String,
     /// HNS's answer.
-    #[source]
     pub error: hcn::Error,
 }
 

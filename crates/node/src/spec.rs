@@ -79,6 +79,8 @@ pub struct NodeSpec {
     pub pods: Vec<PodSpec>,
     /// The host's own endpoint on a bridge (`--root-hnsendpoint-name`).
     pub root_endpoint: String,
+    /// This HNS takes both families on one network.
+    pub dual_stack: bool,
     /// The VXLAN network identifier.
     pub vsid: u32,
 }
@@ -118,13 +120,14 @@ fn known(nodes: &[String]) -> String {
 }
 
 impl NodeSpec {
-    /// Reads one node's part out of the cluster.
+    /// Reads one node's part out of the cluster. `dual_stack`: this HNS takes both families on one network.
     pub fn of(
         cluster: &Cluster,
         name: &str,
         kind: NetworkKind,
         network_name: &str,
         root_endpoint: &str,
+        dual_stack: bool,
     ) -> Result<Self, SpecError> {
         let Some(own) = cluster.node(name) else {
             let nodes =
@@ -148,10 +151,12 @@ impl NodeSpec {
                 right: "give it a range such as 10.244.1.0/24",
             });
         }
-        // An overlay carries the node's first family only.
+        // An overlay carries the node's first family only, and so does an old build's bridge.
         let served = |family: IpFamily| match kind {
-            NetworkKind::Overlay => own.addresses.first().is_some_and(|&first| IpFamily::of(first) == family),
-            NetworkKind::L2Bridge => own.addresses.iter().any(|&address| IpFamily::of(address) == family),
+            NetworkKind::L2Bridge if dual_stack => {
+                own.addresses.iter().any(|&address| IpFamily::of(address) == family)
+            }
+            _ => own.addresses.first().is_some_and(|&first| IpFamily::of(first) == family),
         };
         let pod_cidrs: Vec<IpNet> =
             own.pod_cidrs.iter().copied().filter(|cidr| served(IpFamily::of_net(cidr))).collect();
@@ -195,6 +200,7 @@ impl NodeSpec {
             peers,
             pods,
             root_endpoint: root_endpoint.to_owned(),
+            dual_stack,
             vsid: own.overlay.vni.filter(|&vni| vni >= 4096).unwrap_or(4096),
         })
     }

@@ -74,26 +74,33 @@ pub fn name(address: IpAddr) -> String {
 pub struct Setup {
     pub profile: Profile,
     pub network: NetworkKind,
-    pub dual_stack: bool,
+    /// Families of node and network.
+    pub families: Vec<IpFamily>,
     pub config: Config,
     /// Pods on the node at the start, by fixture name.
     pub locals: Vec<String>,
     pub switches: Option<String>,
     pub zone: Option<String>,
     pub seed: u64,
+    /// Stands between the proxy and HNS.
+    pub wrap: Option<Wrap>,
 }
+
+/// Puts something between the proxy and HNS.
+pub type Wrap = Arc<dyn Fn(Arc<dyn Hcn>) -> Arc<dyn Hcn>>;
 
 impl Default for Setup {
     fn default() -> Self {
         Self {
             profile: Profile::Ws2022,
             network: NetworkKind::L2Bridge,
-            dual_stack: false,
+            families: vec![IpFamily::V4],
             config: Config { network_name: "net".to_owned(), ..Config::default() },
             locals: Vec::new(),
             switches: None,
             zone: None,
             seed: 1,
+            wrap: None,
         }
     }
 }
@@ -137,17 +144,20 @@ impl World {
     }
 
     fn spec(&self) -> NodeSpec {
-        let mut spec = NodeSpec::of(self.driver.cluster(), NODE, self.setup.network, "net", "cbr0")
+        let mut spec = NodeSpec::of(self.driver.cluster(), NODE, self.setup.network, "net", "cbr0", self.setup.dual_stack)
             .expect("the fixture's node is complete");
         spec.pods = self
             .locals
             .iter()
             .map(|local| {
-                let mut addresses = vec![address(local)];
                 let v6 = format!("{local}v6");
-                if self.setup.dual_stack && address_book().contains_key(&*v6) {
-                    addresses.push(address(&v6));
-                }
+                let addresses = match &self.setup.families[..] {
+                    _ if !address_book().contains_key(&*v6) => vec![address(local)],
+                    families => families
+                        .iter()
+                        .map(|family| address(if *family == IpFamily::V4 { local } else { &v6 }))
+                        .collect(),
+                };
                 node::PodSpec { name: format!("default/{local}"), addresses }
             })
             .collect();
@@ -214,6 +224,13 @@ impl World {
         self.pass()
     }
 
+    /// The host's interface has these addresses from now on.
+    pub fn set_interfaces(&mut self, addresses: Vec<IpAddr>) {
+        let mut interfaces = interfaces(&self.setup);
+        interfaces[0].addresses = addresses;
+        self.driver.set_interfaces(interfaces);
+    }
+
     /// The HNS network's id.
     pub fn network(&self) -> Guid {
         dump::network(&self.hns)
@@ -246,15 +263,24 @@ fn driver(
         max_backends: None,
         allow_external_ips: true,
     };
+    let hcn: Arc<dyn Hcn> = Arc::new(hns.actor("proxy"));
     let proxy = Proxy::new(
-        Arc::new(hns.actor("proxy")),
+        setup.wrap.as_ref().map_or(Arc::clone(&hcn), |wrap| wrap(hcn)),
         Arc::new(clock.clone()),
         Arc::new(SeededEntropy::new(setup.seed ^ (run << 32))),
         setup.config.clone(),
         proxy::NodeInput::default(),
     );
-    let host = objects::host(setup);
-    let interfaces = host
+    let interfaces = interfaces(setup);
+    let mut driver = Driver::new(Cluster::new(perspective.clone()), proxy, perspective, interfaces);
+    for object in objects.values() {
+        driver.apply(Change::Set(object.clone()));
+    }
+    driver
+}
+
+fn interfaces(setup: &Setup) -> Vec<Interface> {
+    objects::host(setup)
         .adapters
         .iter()
         .map(|adapter| Interface {
@@ -262,10 +288,5 @@ fn driver(
             mac: adapter.mac.to_string(),
             addresses: adapter.addresses.iter().map(ipnet::IpNet::addr).collect(),
         })
-        .collect();
-    let mut driver = Driver::new(Cluster::new(perspective.clone()), proxy, perspective, interfaces);
-    for object in objects.values() {
-        driver.apply(Change::Set(object.clone()));
-    }
-    driver
+        .collect()
 }

@@ -37,15 +37,29 @@ pub struct HnsList {
     /// One JSON object per item, in the form of HNS v1, as `hnsdiag` prints it
     #[arg(short, long, conflicts_with = "output")]
     pub details: bool,
-    /// The form of what is printed.
-    #[command(flatten)]
-    pub output: OutputArgs,
+    /// The form of what is printed
+    #[arg(short, long, value_name = "FORM", value_enum, default_value_t, help_heading = "Output")]
+    pub output: ListOutput,
     /// The cluster.
     #[command(flatten)]
     pub input: OptionalInputArgs,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
+}
+
+/// A form of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ListOutput {
+    /// Tables for people
+    #[default]
+    Text,
+    /// As Windows' own `hnsdiag` prints it
+    Hnsdiag,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
 }
 
 /// `transom hns get`.

@@ -1,5 +1,14 @@
 //! What the commands do: each reads its input, calls the crates that know how, and prints.
 
+mod hns;
+mod live;
+mod plan;
+mod progress;
+mod proxy;
+mod render;
+mod services;
+mod session;
+
 use std::io;
 
 use crate::cli::{Cli, Command, completions};
@@ -12,6 +21,9 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
             completions::write(&wanted, &mut io::stdout().lock())?;
             Ok(Exit::Success)
         }
-        _ => anyhow::bail!("this command is not wired yet"),
+        Command::Proxy(command) => proxy::run(&command),
+        Command::Plan(command) => plan::run(&command),
+        Command::Services(command) => services::run(&command),
+        Command::Hns(command) => hns::run(&command),
     }
 }

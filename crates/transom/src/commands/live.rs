@@ -1,0 +1,150 @@
+//! Staying: edits of the manifests are applied, HNS is checked, failures are tried again, until the process is told to
+//! stop. The passes run on a thread of their own, so that stopping works while HNS hangs.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use services::source::manifests::{Input, Update, Watcher};
+
+use super::session::{Session, report_problems};
+use super::{proxy, render};
+use crate::exit::Exit;
+
+/// How long a pass that is under way is waited for when the process is told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+enum Event {
+    Edited(Update),
+    /// Files are no longer watched.
+    Blind(String),
+    Stop,
+}
+
+/// Stays until SIGINT, SIGTERM or a closed console.
+pub(super) fn stay(mut session: Session, min_period: Duration) -> anyhow::Result<Exit> {
+    let (events, inbox) = mpsc::channel();
+    let (stop, stopped) = mpsc::channel();
+    let for_handler = events.clone();
+    ctrlc::set_handler(move || {
+        // Whoever listens is gone when the process ends anyway.
+        let _ = for_handler.send(Event::Stop);
+        let _ = stop.send(());
+    })
+    .context("cannot handle the signal to stop")?;
+    let exit = session.input_exit();
+    if let Some(manifests) = session.manifests.take()
+        && manifests.inputs().iter().any(|input| *input != Input::Stdin)
+    {
+        watch(manifests, events.clone())?;
+        render::print("Watching the manifests; press Ctrl-C to end.\n")?;
+    }
+    let (done, finished) = mpsc::channel();
+    thread::Builder::new()
+        .name("passes".to_owned())
+        .spawn(move || {
+            let result = serve(&mut session, &inbox, min_period);
+            // Nobody waits any more when the grace is over.
+            let _ = done.send(result);
+        })
+        .context("cannot start the thread of the passes")?;
+    loop {
+        // The passes end by themselves, or the process is told to stop and gives them a while.
+        match finished.recv_timeout(Duration::from_millis(200)) {
+            Ok(result) => return result.map(|()| exit),
+            Err(RecvTimeoutError::Disconnected) => {
+                anyhow::bail!("the thread of the passes has ended by a panic")
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stopped.try_recv().is_ok() {
+            return match finished.recv_timeout(GRACE) {
+                Ok(result) => result.map(|()| exit),
+                Err(_) => {
+                    tracing::warn!("A call of HNS is still under way; ending without it");
+                    Ok(exit)
+                }
+            };
+        }
+    }
+}
+
+/// Reads edited files on a thread of its own.
+fn watch(manifests: services::source::manifests::Manifests, events: Sender<Event>) -> anyhow::Result<()> {
+    let (mut watcher, update) = Watcher::of(manifests)?;
+    // An edit between the first reading and the start of the watch is in this update.
+    let _ = events.send(Event::Edited(update));
+    thread::Builder::new()
+        .name("manifests".to_owned())
+        .spawn(move || {
+            loop {
+                let event = match watcher.next(None) {
+                    Ok(update) => Event::Edited(update),
+                    Err(error) => Event::Blind(error.to_string()),
+                };
+                let blind = matches!(event, Event::Blind(_));
+                if events.send(event).is_err() || blind {
+                    return;
+                }
+            }
+        })
+        .context("cannot start the thread that watches the manifests")?;
+    Ok(())
+}
+
+fn serve(session: &mut Session, inbox: &Receiver<Event>, min_period: Duration) -> anyhow::Result<()> {
+    let mut last = session.clock.now();
+    loop {
+        let wait = session.driver.next_wakeup().saturating_sub(session.clock.now());
+        let mut edited = false;
+        match inbox.recv_timeout(wait) {
+            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(event) => edited |= take(session, event)?,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        // Edits come in bursts: what has come in by now, and what comes within the least period, is one pass.
+        loop {
+            let rest = (last + min_period).saturating_sub(session.clock.now());
+            match inbox.recv_timeout(rest) {
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Ok(event) => edited |= take(session, event)?,
+                Err(RecvTimeoutError::Timeout) => break,
+            }
+        }
+        if edited && let Err(error) = session.refurnish() {
+            tracing::error!(error = %format!("{error:#}"), "The node cannot follow the manifests");
+        }
+        let report = session.driver.pass();
+        last = session.clock.now();
+        if !report.changes.is_empty() {
+            let text = format!("{}{}\n", render::difference(&report.changes), render::summary(&report));
+            render::print(&text)?;
+        }
+        if edited {
+            let conditions = proxy::conditions(session);
+            if !conditions.is_empty() {
+                tracing::debug!(%conditions, "Conditions");
+            }
+        }
+    }
+}
+
+/// Applies an event. True when the cluster may have changed.
+fn take(session: &mut Session, event: Event) -> anyhow::Result<bool> {
+    match event {
+        Event::Edited(update) => {
+            report_problems(&update.problems);
+            let changed = !update.changes.is_empty();
+            for change in update.changes {
+                session.driver.apply(change);
+            }
+            Ok(changed)
+        }
+        Event::Blind(error) => {
+            tracing::error!(%error, "Edits of the manifests are no longer seen");
+            Ok(false)
+        }
+        Event::Stop => Ok(false),
+    }
+}

@@ -1,0 +1,139 @@
+//! `transom proxy`: sets the node up, brings HNS to what the Services want, and stays unless told otherwise.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use proxy::status::{FrontendState, Report};
+
+use super::progress::Progress;
+use super::session::{Asked, Session};
+use super::{live, render};
+use crate::cli::ProxyCommand;
+use crate::exit::Exit;
+
+/// How often a failing object is tried again before `--once` gives up.
+const TRIES: usize = 5;
+
+pub(super) fn run(command: &ProxyCommand) -> anyhow::Result<Exit> {
+    let asked = Asked {
+        manifests: &command.input.manifests,
+        options: &command.input.common,
+        node: &command.node,
+        flags: Some(&command.flags),
+    };
+    let mut session = asked.session(|hcn| hcn)?;
+    render::print(&heading(&session))?;
+    let report = bring(&mut session);
+    render::print(&told(&session, &report))?;
+    let exit = session.input_exit();
+    if command.once {
+        return Ok(if report.is_settled() { exit } else { exit.and(Exit::Degraded) });
+    }
+    live::stay(session, command.flags.iptables_min_sync_period)
+}
+
+/// Passes until HNS holds what is wanted, or what fails has failed a few times.
+pub(super) fn bring(session: &mut Session) -> Report {
+    let _progress = Progress::start("Bringing HNS to what the Services want:", Some(session.watch.clone()));
+    let mut all = session.driver.pass();
+    for _ in 1..TRIES {
+        if all.pending == 0 || (all.failures.is_empty() && session.driver.proxy().is_ready()) {
+            break;
+        }
+        let wait = session.driver.next_wakeup().saturating_sub(session.clock.now());
+        session.clock.sleep(wait.min(std::time::Duration::from_secs(5)));
+        let report = session.driver.pass();
+        all.changes.extend(report.changes);
+        all.repairs += report.repairs;
+        all.conditions = report.conditions;
+        all.pending = report.pending;
+        all.failures = report.failures;
+    }
+    all
+}
+
+pub(super) fn heading(session: &Session) -> String {
+    let addresses: Vec<String> = session.spec.addresses.iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "Node {} ({}): {} network {:?}, emulated HNS {} ({})\n",
+        session.spec.name,
+        addresses.join(", "),
+        session.spec.kind,
+        session.spec.network_name,
+        session.profile.version(),
+        session.profile,
+    );
+    if session.furnished.added + session.furnished.removed > 0 {
+        let _ = writeln!(
+            text,
+            "Set up: {} pod endpoints, {} other nodes, {} objects and routes added, {} removed",
+            session.spec.pods.len(),
+            session.spec.peers.len(),
+            session.furnished.added,
+            session.furnished.removed,
+        );
+    }
+    text
+}
+
+/// What was done, what was not, and what to know.
+fn told(session: &Session, report: &Report) -> String {
+    let mut text = render::difference(&report.changes);
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{}", render::summary(report));
+    let proxy = session.driver.proxy();
+    let meters = session.watch.meters();
+    let _ = writeln!(
+        text,
+        "{} frontends are wanted; {} HNS calls were made, {} of them writes.",
+        proxy.wanted_count(),
+        meters.calls(),
+        meters.writes()
+    );
+    for failure in &report.failures {
+        let _ = writeln!(text, "Failed: {}: {}", failure.what, failure.error);
+    }
+    let conditions = conditions(session);
+    if !conditions.is_empty() {
+        text.push_str("\nConditions\n");
+        text.push_str(&conditions);
+    }
+    text
+}
+
+/// Conditions of the node and of the Services, a line each.
+pub(super) fn conditions(session: &Session) -> String {
+    let proxy = session.driver.proxy();
+    let mut table = render::table(&["OBJECT", "REASON", "PORT", "MESSAGE"]);
+    for condition in proxy.conditions() {
+        table.add_row([&session.spec.name, &*condition.reason.to_string(), "", &condition.message]);
+    }
+    for (key, view) in proxy.services() {
+        let name: Arc<str> = key.to_string().into();
+        for condition in &view.conditions {
+            table.add_row([
+                &*name,
+                condition.kind.reason(),
+                condition.port.as_deref().unwrap_or_default(),
+                &condition.message,
+            ]);
+        }
+        let Some(status) = proxy.status(key) else { continue };
+        for condition in &status.conditions {
+            table.add_row([
+                &*name,
+                &condition.reason.to_string(),
+                condition.port.as_deref().unwrap_or_default(),
+                &condition.message,
+            ]);
+        }
+        for frontend in &status.frontends {
+            if let FrontendState::Waiting { reason } = &frontend.state {
+                table.add_row([&*name, "Waiting", &frontend.frontend, reason]);
+            }
+        }
+    }
+    if table.is_empty() { String::new() } else { render::text(&table) }
+}

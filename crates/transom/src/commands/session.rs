@@ -1,0 +1,301 @@
+//! Puts one run together: manifests → cluster → emulated node → proxy. Every command that works on a node starts
+//! here, so that they all see the same.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use hcn::time::{Clock, SeededEntropy, SystemClock};
+use hcn::{Feature, Hcn};
+use hns::faults::FaultPlan;
+use hns::{Adapter, Hns, Mac, Options, Profile, StoreKind};
+use ipnet::IpNet;
+use node::{Furnisher, NetworkKind, NodeSpec};
+use proxy::meter::{Metered, Watch};
+use proxy::{Config, Driver, Interface, NodePortAddresses, Proxy};
+use services::source::manifests::{self, Input, Manifests, Touched};
+use services::{Change, Cluster, IpFamily, Perspective};
+
+use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
+use crate::cli::kube_proxy::KubeProxyArgs;
+use crate::cli::values::{ManifestPath, NodePortAddress};
+use crate::exit::Exit;
+
+/// What the command line says of the cluster and the node.
+pub(super) struct Asked<'a> {
+    pub(super) manifests: &'a [ManifestPath],
+    pub(super) options: &'a InputOptions,
+    pub(super) node: &'a NodeArgs,
+    pub(super) flags: Option<&'a KubeProxyArgs>,
+}
+
+/// The cluster as read, before anything is done with it.
+pub(super) struct Loaded {
+    pub(super) manifests: Manifests,
+    pub(super) cluster: Cluster,
+    /// Every change that was read, for a driver of its own.
+    changes: Vec<Change>,
+    pub(super) problems: usize,
+}
+
+/// A node that is set up and a proxy that has not run yet.
+pub(super) struct Session {
+    pub(super) hns: Hns,
+    pub(super) driver: Driver,
+    pub(super) spec: NodeSpec,
+    pub(super) profile: Profile,
+    pub(super) furnished: node::Furnished,
+    /// The manifests, until somebody takes them to watch them.
+    pub(super) manifests: Option<Manifests>,
+    pub(super) problems: usize,
+    pub(super) strict: bool,
+    pub(super) watch: Watch,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Asked<'_> {
+    /// Reads the manifests and says what is wrong in them.
+    pub(super) fn load(&self) -> anyhow::Result<Loaded> {
+        let inputs: Vec<Input> = self
+            .manifests
+            .iter()
+            .map(|path| match path {
+                ManifestPath::StandardInput => Input::Stdin,
+                ManifestPath::Path(path) => Input::Path(path.clone()),
+            })
+            .collect();
+        let options = manifests::Options { max_bytes: self.options.max_manifest_bytes };
+        let mut manifests = Manifests::new(inputs, options);
+        let update = manifests.refresh(&Touched::Everything);
+        report_problems(&update.problems);
+        let mut cluster = Cluster::new(Perspective::of_node("", [IpFamily::V4]));
+        for change in &update.changes {
+            cluster.apply(change.clone());
+        }
+        if update.changes.is_empty() && !self.manifests.is_empty() {
+            bail!("the manifests hold no Service, EndpointSlice, Node or Pod");
+        }
+        Ok(Loaded { manifests, cluster, changes: update.changes, problems: update.problems.len() })
+    }
+
+    /// The node's name: as asked, else the only Windows node.
+    fn node_name(&self, cluster: &Cluster) -> anyhow::Result<String> {
+        let asked =
+            self.options.node.as_deref().or(self.flags.and_then(|flags| flags.hostname_override.as_deref()));
+        if let Some(name) = asked {
+            return Ok(name.to_owned());
+        }
+        let windows: Vec<&str> =
+            cluster.nodes().filter(|node| node.windows).map(|node| &*node.name).collect();
+        match windows[..] {
+            [only] => Ok(only.to_owned()),
+            [] => bail!("the manifests hold no Windows Node (label kubernetes.io/os: windows)"),
+            _ => bail!(
+                "there are {} Windows nodes; choose one with --node: {}",
+                windows.len(),
+                windows.join(", ")
+            ),
+        }
+    }
+
+    fn kind(&self) -> NetworkKind {
+        match self.node.network {
+            NetworkType::Overlay => NetworkKind::Overlay,
+            NetworkType::L2bridge => NetworkKind::L2Bridge,
+        }
+    }
+
+    fn network_name(&self) -> String {
+        // The names Flannel's manifests use on Windows.
+        let default = match self.kind() {
+            NetworkKind::Overlay => "vxlan0",
+            NetworkKind::L2Bridge => "cbr0",
+        };
+        self.flags.and_then(KubeProxyArgs::network_name).unwrap_or(default).to_owned()
+    }
+
+    /// Opens the emulated HNS alone: what `--state` names, or an empty one.
+    pub(super) fn open_hns(&self, profile: Profile, spec: Option<&NodeSpec>) -> anyhow::Result<Hns> {
+        self.open_hns_at(profile, spec, self.node.state.as_deref())
+    }
+
+    /// The same with the state in another place.
+    pub(super) fn open_hns_at(
+        &self,
+        profile: Profile,
+        spec: Option<&NodeSpec>,
+        state: Option<&Path>,
+    ) -> anyhow::Result<Hns> {
+        let mut options = Options::new(profile);
+        options.store = state.map_or(StoreKind::Memory, |path| StoreKind::File(path.to_owned()));
+        if let Some(path) = &self.node.faults {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("fault plan {}", path.display()))?;
+            options.faults =
+                FaultPlan::from_yaml(&text).with_context(|| format!("fault plan {}", path.display()))?;
+        }
+        if let Some(spec) = spec {
+            options.host.name = spec.name.to_string();
+            options.host.adapters = vec![adapter(spec)];
+        }
+        Ok(Hns::open(options)?)
+    }
+
+    /// The build that is emulated.
+    pub(super) fn profile(&self, build: Option<&str>) -> Profile {
+        match self.node.profile {
+            Some(inputs::Profile::Ws2019) => Profile::Ws2019,
+            Some(inputs::Profile::Ws2022) => Profile::Ws2022,
+            Some(inputs::Profile::Ws2025) => Profile::Ws2025,
+            Some(inputs::Profile::Newest) => Profile::Newest,
+            None => build.map_or(Profile::Ws2022, profile_of_build),
+        }
+    }
+
+    /// Sets the node up and puts a proxy beside it. `wrap` may put something between the proxy and HNS.
+    pub(super) fn session(&self, wrap: impl FnOnce(Arc<dyn Hcn>) -> Arc<dyn Hcn>) -> anyhow::Result<Session> {
+        self.session_at(self.node.state.as_deref(), wrap)
+    }
+
+    /// The same with the state in another place.
+    pub(super) fn session_at(
+        &self,
+        state: Option<&Path>,
+        wrap: impl FnOnce(Arc<dyn Hcn>) -> Arc<dyn Hcn>,
+    ) -> anyhow::Result<Session> {
+        let loaded = self.load()?;
+        let name = self.node_name(&loaded.cluster)?;
+        let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
+        let build = loaded.cluster.node(&name).and_then(|node| node.build.clone());
+        let profile = self.profile(build.as_deref());
+        let dual_stack = profile.version().supports(Feature::IPv6DualStack);
+        let spec = NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)?;
+        let hns = self.open_hns_at(profile, Some(&spec), state)?;
+        let furnished = Furnisher::new(Arc::new(hns.actor("cni"))).furnish(&spec)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let metered = Metered::new(wrap(Arc::new(hns.actor("proxy"))), Arc::clone(&clock));
+        let watch = metered.watch();
+        let perspective = Perspective {
+            allow_external_ips: self.flags.is_none_or(KubeProxyArgs::allow_service_external_ips),
+            ..Perspective::of_node(&*name, [IpFamily::of(spec.addresses[0])])
+        };
+        let proxy = Proxy::new(
+            Arc::new(metered),
+            Arc::clone(&clock),
+            Arc::new(SeededEntropy::from_time(&*clock)),
+            self.config(&spec),
+            proxy::NodeInput::default(),
+        );
+        let mut driver =
+            Driver::new(Cluster::new(perspective.clone()), proxy, perspective, interfaces(&spec));
+        for change in loaded.changes {
+            driver.apply(change);
+        }
+        driver.set_primary_address(self.flags.and_then(KubeProxyArgs::node_ip));
+        Ok(Session {
+            hns,
+            driver,
+            spec,
+            profile,
+            furnished,
+            manifests: Some(loaded.manifests),
+            problems: loaded.problems,
+            strict: self.options.strict,
+            watch,
+            clock,
+        })
+    }
+
+    fn config(&self, spec: &NodeSpec) -> Config {
+        let mut config = Config { network_name: spec.network_name.clone(), ..Config::default() };
+        let Some(flags) = self.flags else { return config };
+        let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
+        config.source_vip = flags.source_vips().find(|&address| IpFamily::of(address) == family);
+        config.source_vip_endpoints.clone_from(&flags.source_vip_endpoint);
+        config.enable_dsr = flags.enable_dsr;
+        flags.root_hnsendpoint_name().clone_into(&mut config.root_endpoint_name);
+        config.forward_health_check_vip = flags.forward_healthcheck_vip;
+        config.healthz_port = flags.healthz_address().map_or(0, |address| address.port());
+        config.sync_period = flags.iptables_sync_period;
+        config.node_port_addresses = match &flags.nodeport_addresses[..] {
+            [] => NodePortAddresses::All,
+            [NodePortAddress::Primary] => NodePortAddresses::Primary,
+            several => NodePortAddresses::Within(
+                several
+                    .iter()
+                    .filter_map(|address| match address {
+                        NodePortAddress::Within(net) => Some(*net),
+                        NodePortAddress::Primary => None,
+                    })
+                    .collect(),
+            ),
+        };
+        config
+    }
+}
+
+impl Session {
+    /// The outcome as far as the input goes.
+    pub(super) fn input_exit(&self) -> Exit {
+        if self.strict && self.problems > 0 { Exit::InputProblems } else { Exit::Success }
+    }
+
+    /// Makes HNS follow the cluster's pods and nodes, as a CNI plugin and a route agent would.
+    pub(super) fn refurnish(&mut self) -> anyhow::Result<()> {
+        let spec = NodeSpec::of(
+            self.driver.cluster(),
+            &self.spec.name,
+            self.spec.kind,
+            &self.spec.network_name,
+            &self.spec.root_endpoint,
+            self.spec.dual_stack,
+        )?;
+        if spec != self.spec {
+            Furnisher::new(Arc::new(self.hns.actor("cni"))).furnish(&spec)?;
+            self.spec = spec;
+        }
+        Ok(())
+    }
+}
+
+/// Says what is wrong in the manifests, one line each, on standard error.
+pub(super) fn report_problems(problems: &[manifests::Problem]) {
+    let mut stderr = std::io::stderr().lock();
+    for problem in problems {
+        // Nothing is left to say it to when standard error is closed.
+        let _ = writeln!(stderr, "{problem}");
+    }
+}
+
+fn profile_of_build(build: &str) -> Profile {
+    let number: u32 = build.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(20348);
+    match number {
+        0..20348 => Profile::Ws2019,
+        20348..25398 => Profile::Ws2022,
+        25398..=26100 => Profile::Ws2025,
+        _ => Profile::Newest,
+    }
+}
+
+fn adapter(spec: &NodeSpec) -> Adapter {
+    let net = |address: &IpAddr| {
+        let length = if address.is_ipv4() { 24 } else { 64 };
+        // The length is right for its family by construction.
+        IpNet::new(*address, length).unwrap_or_else(|_| IpNet::from(*address))
+    };
+    Adapter {
+        name: "Ethernet".to_owned(),
+        mac: Mac::from_octets(spec.host_mac()),
+        addresses: spec.addresses.iter().map(net).collect(),
+    }
+}
+
+fn interfaces(spec: &NodeSpec) -> Vec<Interface> {
+    vec![Interface {
+        name: "vEthernet (Ethernet)".to_owned(),
+        mac: Mac::from_octets(spec.host_mac()).to_string(),
+        addresses: spec.addresses.clone(),
+    }]
+}
