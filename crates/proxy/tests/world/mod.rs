@@ -144,7 +144,9 @@ impl World {
     }
 
     fn spec(&self) -> NodeSpec {
-        let mut spec = NodeSpec::of(self.driver.cluster(), NODE, self.setup.network, "net", "cbr0", self.setup.dual_stack)
+        let dual_stack = self.setup.families.len() > 1;
+        let cluster = self.driver.cluster();
+        let mut spec = NodeSpec::of(cluster, NODE, self.setup.network, "net", "cbr0", dual_stack)
             .expect("the fixture's node is complete");
         spec.pods = self
             .locals
