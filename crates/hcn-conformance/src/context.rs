@@ -36,7 +36,7 @@ pub struct Found<T> {
     pub text: String,
 }
 
-/// See the [module](self).
+/// The HNS under test, the calls that were made of it, and the guard over objects of others.
 pub struct Context<'a> {
     pub(crate) hcn: &'a dyn Hcn,
     pub(crate) options: &'a Options,
