@@ -41,8 +41,8 @@ fn admit(
         check_mappings(tx, &mut doc)?;
     }
     let vips = check_addresses(&doc)?;
-    let network = check_endpoints(tx, &mut doc, old)?;
     check_family(tx, &doc, &vips)?;
+    let network = check_endpoints(tx, &mut doc, old)?;
     let mut record = BalancerRecord {
         seq,
         doc,
@@ -143,6 +143,7 @@ fn check_endpoints(
     if let Some(network) = doc.network.filter(|network| !network.is_nil()) {
         doc.network = tx.network(network)?.doc.id;
     }
+    let flagged = doc.flags.contains(LoadBalancerFlags::IPV6);
     let mut first = None;
     for endpoint in &mut doc.endpoints {
         *endpoint = switches.balancer_endpoint_case.of(*endpoint);
@@ -163,6 +164,14 @@ fn check_endpoints(
                 );
                 return Err(refuse(HResult::PORT_NOT_FOUND, detail));
             }
+        }
+        let other_family = !record.addresses.is_empty()
+            && record.addresses.iter().all(|address| address.is_ipv6() != flagged);
+        if switches.one_family && other_family {
+            let family = if flagged { "IPv6" } else { "IPv4" };
+            let detail =
+                format!("load balancer HostComputeEndpoints: endpoint {endpoint} has no {family} address");
+            return Err(refuse(HResult::INVALID_PARAMETER, detail));
         }
     }
     Ok(doc.network.or(first).or(old.and_then(|old| old.network)))
@@ -188,17 +197,6 @@ fn check_family(tx: &Tx<'_>, doc: &LoadBalancer, vips: &[IpAddr]) -> Result<()> 
         let flag = if flagged { "set" } else { "not set" };
         let detail = format!("load balancer FrontendVIPs: {vip} does not fit the IPv6 flag, which is {flag}");
         return Err(refuse(HResult::INVALID_PARAMETER, detail));
-    }
-    for endpoint in &doc.endpoints {
-        let Some(record) = tx.state.endpoints.get(*endpoint) else { continue };
-        let fits = record.addresses.is_empty()
-            || record.addresses.iter().any(|address| address.is_ipv6() == flagged);
-        if !fits {
-            let family = if flagged { "IPv6" } else { "IPv4" };
-            let detail =
-                format!("load balancer HostComputeEndpoints: endpoint {endpoint} has no {family} address");
-            return Err(refuse(HResult::INVALID_PARAMETER, detail));
-        }
     }
     Ok(())
 }

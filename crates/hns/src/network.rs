@@ -40,11 +40,12 @@ const fn picks_subnet(mode: &NetworkMode) -> bool {
 pub(crate) fn create(tx: &mut Tx<'_>, id: Guid, mut doc: Network) -> Result<Guid> {
     let id = tx.choose_id(Kind::Network, id, doc.id)?;
     let mode = doc.network_mode();
+    doc.name = doc.name.take().filter(|name| !name.is_empty());
     if !mode.is_known() {
         return Err(refuse(HResult::INVALID_NETWORK_TYPE, format!("network Type {mode} is not known")));
     }
     check_name(tx, &doc, &mode)?;
-    check_features(tx, &doc)?;
+    check_shape(tx, &doc)?;
     let adapter = bind_adapter(tx, &doc, &mode)?;
     let layer = layer(tx, &doc, adapter.as_deref())?;
 
@@ -134,13 +135,18 @@ fn check_name(tx: &Tx<'_>, doc: &Network, mode: &NetworkMode) -> Result<()> {
     Ok(())
 }
 
-fn check_features(tx: &Tx<'_>, doc: &Network) -> Result<()> {
+fn check_shape(tx: &Tx<'_>, doc: &Network) -> Result<()> {
     let lacks = |feature: Feature, field: &str| {
         let detail = format!("{field}: HNS {} does not support {}", tx.env.version, feature.name());
         refuse(HResult::INVALID_PARAMETER, detail)
     };
     if doc.flags.contains(NetworkFlags::DISABLE_HOST_PORT) && !tx.env.supports(Feature::DisableHostPort) {
         return Err(lacks(Feature::DisableHostPort, "network Flags has DisableHostPort"));
+    }
+    let unknown = |ipam: &&Ipam| ipam.kind.as_ref().is_some_and(|kind| !kind.is_known());
+    if let Some(kind) = doc.ipams.iter().find(unknown).and_then(|ipam| ipam.kind.as_ref()) {
+        let detail = format!("network Ipams: Type {kind} is not Static or DHCP");
+        return Err(refuse(HResult::INVALID_PARAMETER, detail));
     }
     let family = |v6: bool| doc.subnets().any(|subnet| subnet.prefix.contains(':') == v6);
     if family(true) && family(false) && !tx.env.supports(Feature::IPv6DualStack) {
@@ -193,10 +199,6 @@ pub(crate) fn admit_ipams(tx: &Tx<'_>, doc: &mut Network, own: Option<Guid>) -> 
     let mode = doc.network_mode();
     let mut seen: Vec<IpNet> = Vec::new();
     for ipam in &mut doc.ipams {
-        if let Some(kind @ (IpamType::OtherName(_) | IpamType::OtherNumber(_))) = &ipam.kind {
-            let detail = format!("network Ipams: Type {kind} is not Static or DHCP");
-            return Err(refuse(HResult::INVALID_PARAMETER, detail));
-        }
         for subnet in &mut ipam.subnets {
             admit_subnet(tx, subnet, &mode)?;
             let Ok(prefix) = subnet.prefix.parse::<IpNet>() else { continue };

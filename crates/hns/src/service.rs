@@ -161,8 +161,9 @@ impl Hns {
                 return Err(error);
             }
         };
-        let touched = tx.touched();
-        if let Err(error) = inner.store.commit(tx.state, &touched) {
+        if inner.store.is_file()
+            && let Err(error) = inner.store.commit(tx.state, &tx.touched())
+        {
             tx.roll_back();
             return Err(error);
         }

@@ -89,6 +89,11 @@ impl Store {
         Ok(Self::File(database))
     }
 
+    /// Whether writes go anywhere.
+    pub(crate) const fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
     /// Every object, in an order in which they can be put; in memory, the ones given.
     pub(crate) fn load(&self, in_memory: &State) -> std::result::Result<Vec<Object>, StoreError> {
         let read = |kind: Kind, id: Guid, bytes: &[u8]| {

@@ -86,8 +86,8 @@ impl<'a> Tx<'a> {
         self.put(Object::Network(Arc::new(record)));
     }
 
-    pub(crate) fn put_endpoint(&mut self, mut record: EndpointRecord) {
-        record.derive();
+    /// Puts an endpoint whose derived fields fit its document.
+    pub(crate) fn put_endpoint(&mut self, record: EndpointRecord) {
         self.put(Object::Endpoint(Arc::new(record)));
     }
 
@@ -95,8 +95,8 @@ impl<'a> Tx<'a> {
         self.put(Object::Namespace(Arc::new(record)));
     }
 
-    pub(crate) fn put_balancer(&mut self, mut record: BalancerRecord) {
-        record.derive();
+    /// Puts a load balancer whose derived fields fit its document.
+    pub(crate) fn put_balancer(&mut self, record: BalancerRecord) {
         self.put(Object::Balancer(Arc::new(record)));
     }
 

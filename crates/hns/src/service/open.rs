@@ -131,8 +131,11 @@ impl Hns {
         };
         let hns = Self { inner: Arc::new(inner), actor: "".into() };
         if fresh && hns.inner.env.switches.initial_default_namespace {
-            let made = hns.make_default_namespace();
-            tracing::debug!(?made, "default namespace");
+            // The store may refuse the write; then there is none, as on a host that lost it.
+            if let Err(error) = hns.make_default_namespace() {
+                tracing::warn!(%error, "the default namespace was not made");
+            }
+            hns.inner.subscribers.deliver();
         }
         Ok(hns)
     }

@@ -15,6 +15,13 @@ pub(crate) fn options(profile: Profile) -> Options {
     }
 }
 
+/// Options with a clock that moves when told.
+pub(crate) fn options_with_clock(profile: Profile) -> (ManualClock, Options) {
+    let clock = ManualClock::new();
+    let options = Options { clock: Arc::new(clock.clone()), ..options(profile) };
+    (clock, options)
+}
+
 /// An HNS with presets.
 pub(crate) fn open(profile: Profile) -> Hns {
     Hns::open(options(profile)).unwrap()
@@ -39,15 +46,19 @@ pub(crate) fn id(n: u128) -> Guid {
 
 /// A network with 10.50.<n>.0/24.
 pub(crate) fn network(hns: &Hns, mode: &str, n: u8) -> Guid {
+    hns.create(Kind::Network, None, Guid::NIL, &network_json(mode, n, "")).unwrap()
+}
+
+/// The document of [`network`], with more members.
+pub(crate) fn network_json(mode: &str, n: u8, more: &str) -> String {
     let policies =
         if mode == "Overlay" { r#"[{"Type":"VSID","Settings":{"IsolationId":4096}}]"# } else { "[]" };
-    let json = format!(
-        r#"{{"Name":"{mode}{n}","Type":"{mode}","Ipams":[{{"Type":"Static","Subnets":[{{
+    format!(
+        r#"{{"Name":"{mode}{n}","Type":"{mode}",{more}"Ipams":[{{"Type":"Static","Subnets":[{{
             "IpAddressPrefix":"10.50.{n}.0/24","Policies":{policies},
             "Routes":[{{"NextHop":"10.50.{n}.1","DestinationPrefix":"0.0.0.0/0"}}]}}]}}],
             "SchemaVersion":{{"Major":2,"Minor":0}}}}"#
-    );
-    hns.create(Kind::Network, None, Guid::NIL, &json).unwrap()
+    )
 }
 
 /// A local endpoint with an address.
