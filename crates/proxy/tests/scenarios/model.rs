@@ -170,6 +170,8 @@ pub(crate) enum Outside {
     DeleteNetwork,
     /// Deletes the network and makes one of the same name and ranges under another id.
     ReplaceNetwork,
+    /// Makes a bridge network with this name and range 10.51.0.0/16.
+    CreateNetwork(String),
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -193,9 +195,6 @@ pub(crate) struct OutsideBalancer {
     /// How many of its kind: kept apart by id.
     #[serde(default)]
     pub(crate) id: Option<String>,
-    /// HNS answers an error (a fault of the row leaves something behind).
-    #[serde(default)]
-    pub(crate) fails: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -216,6 +215,9 @@ pub(crate) struct OutsideEndpoint {
     /// Put it into a namespace of a pod.
     #[serde(default)]
     pub(crate) in_pod: bool,
+    /// The network's name, when it is not the node's.
+    #[serde(default)]
+    pub(crate) network: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -325,7 +327,11 @@ pub(crate) enum Writes {
 impl Step {
     /// The step with each of its `each` put in; itself when it has none.
     pub(crate) fn rounds(&self) -> Vec<Self> {
-        if self.each.is_empty() { vec![self.clone()] } else { self.each.iter().map(|each| self.with(each)).collect() }
+        if self.each.is_empty() {
+            vec![self.clone()]
+        } else {
+            self.each.iter().map(|each| self.with(each)).collect()
+        }
     }
 
     fn with(&self, each: &str) -> Self {

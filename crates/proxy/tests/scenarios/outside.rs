@@ -3,8 +3,9 @@
 use hcn::endpoint::{EndpointFlags, IpConfig};
 use hcn::loadbalancer::{LoadBalancerFlags, PortMapping, PortMappingFlags};
 use hcn::modify::{EndpointRequest, ModifyNamespace, NamespaceRequestResource, RequestType};
+use hcn::network::{Ipam, IpamType, NetworkMode, Subnet};
 use hcn::query::SchemaVersion;
-use hcn::{Endpoint, Guid, Hcn, HcnExt, Kind, LoadBalancer, Namespace, Network, Policy};
+use hcn::{Endpoint, Guid, Hcn, HcnExt, Kind, LoadBalancer, Namespace, Network, Policy, Query};
 
 use crate::expect::expand;
 use crate::model::{Outside, OutsideBalancer, OutsideEndpoint};
@@ -60,11 +61,7 @@ impl Runner {
             Outside::CreateBalancer(balancer) => {
                 let endpoints = self.endpoint_ids(&balancer.backends)?;
                 let id = balancer.id.as_deref().map_or(Guid::NIL, |id| self.world.network().derive(id));
-                match hns.make(id, &outside_balancer(balancer, endpoints)) {
-                    Ok(id) if balancer.fails => Err(format!("{outside:?}: HNS made load balancer {id}")),
-                    Err(_) if balancer.fails => Ok(()),
-                    other => other.map(drop).map_err(failed),
-                }
+                hns.make(id, &outside_balancer(balancer, endpoints)).map(drop).map_err(failed)
             }
             Outside::CreateEndpoint(endpoint) => self.outside_endpoint(&hns, endpoint).map_err(failed),
             Outside::SetBackends(change) => {
@@ -81,6 +78,18 @@ impl Runner {
                 hns.delete(Kind::Network, id).map_err(failed)?;
                 document.id = None;
                 hns.make(id.derive("another"), &document).map(drop).map_err(failed)
+            }
+            Outside::CreateNetwork(name) => {
+                let subnet = Subnet { prefix: "10.51.0.0/16".to_owned(), ..Subnet::default() };
+                let ipam = Ipam { kind: Some(IpamType::Static), subnets: vec![subnet], ..Ipam::default() };
+                let document = Network {
+                    name: Some(name.clone()),
+                    mode: Some(NetworkMode::L2Bridge),
+                    ipams: vec![ipam],
+                    schema_version: Some(SchemaVersion::V2),
+                    ..Network::default()
+                };
+                hns.make(Guid::NIL, &document).map(drop).map_err(failed)
             }
         }
     }
@@ -108,7 +117,14 @@ impl Runner {
             schema_version: Some(SchemaVersion::V2),
             ..Endpoint::default()
         };
-        let id = hns.make_endpoint(self.world.network(), Guid::NIL, &document)?;
+        let network = match &endpoint.network {
+            None => self.world.network(),
+            Some(name) => {
+                let found: Vec<(Guid, Network)> = hns.list(&Query::by_name(name))?;
+                found.first().map_or(Guid::NIL, |(id, _)| *id)
+            }
+        };
+        let id = hns.make_endpoint(network, Guid::NIL, &document)?;
         if endpoint.in_pod {
             let namespace = hns.make(Guid::NIL, &Namespace::default())?;
             let request = EndpointRequest { endpoint_id: Some(id), ..EndpointRequest::default() };

@@ -154,8 +154,17 @@ fn mapping_flags(flags: PortMappingFlags) -> String {
     names.join("+")
 }
 
-/// I1: every load balancer refers only to endpoints that exist, of its own family. I2 is asserted by [`short`].
+/// I1: every load balancer refers only to endpoints that exist, of its own family, and to each once. I2 is asserted
+/// by [`short`].
 pub fn assert_invariants(hns: &Hns, when: &str) {
+    for (id, balancer) in balancers(hns) {
+        let distinct: BTreeSet<&Guid> = balancer.endpoints.iter().collect();
+        assert_eq!(
+            distinct.len(),
+            balancer.endpoints.len(),
+            "{when}: load balancer {id} names an endpoint twice"
+        );
+    }
     for (text, (id, balancer)) in short(hns) {
         for backend in &balancer.backends {
             assert!(

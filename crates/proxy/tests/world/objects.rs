@@ -3,8 +3,8 @@
 use hns::{Adapter, Host};
 use node::NetworkKind;
 use serde::Deserialize;
-use services::{IpFamily, Object};
 use services::source::manifests::{self, parse_bytes};
+use services::{IpFamily, Object};
 
 use super::{Setup, address};
 
@@ -72,6 +72,9 @@ pub struct ShortService {
     pub ip: Option<String>,
     #[serde(default)]
     pub ips: Vec<String>,
+    /// `spec.ipFamilyPolicy`: says how the API server chose the addresses; no proxy looks at it.
+    #[serde(default)]
+    pub family_policy: Option<String>,
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
     /// `"80"`, `"http 80/TCP"`, `"http 80/TCP nodePort=30080 target=8080"`.
@@ -185,6 +188,9 @@ impl ShortService {
                     ips.iter().map(|ip| if ip.contains(':') { "IPv6" } else { "IPv4" }).collect();
                 spec["ipFamilies"] = families.into();
             }
+        }
+        if let Some(policy) = &self.family_policy {
+            spec["ipFamilyPolicy"] = policy.clone().into();
         }
         if let Some(etp) = &self.etp {
             spec["externalTrafficPolicy"] = etp.clone().into();
