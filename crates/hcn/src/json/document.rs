@@ -46,6 +46,9 @@ macro_rules! document {
         }
 
         impl $name {
+            /// The names of the members that have a field, with the further names that are read.
+            pub const KEYS: &'static [&'static str] = &[$($key, $($alias,)*)*];
+
             /// Reads the document from JSON text; the error names the field.
             pub fn parse(text: &str) -> std::result::Result<Self, serde_json::Error> {
                 serde_json::from_str(text)

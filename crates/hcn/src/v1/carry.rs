@@ -3,14 +3,23 @@
 use serde::de::DeserializeOwned;
 
 use crate::json::{Blank, Extra, RawJson};
-use crate::network::{Dns, Health, Route};
+use crate::network::{Dns, ExtraParams, Health, Route};
 use crate::policy::Policy;
 
-/// Takes a member out if it reads as `T`; one that does not stays where it is, so that nothing is lost.
+/// Takes a member out if it reads as `T`; one that does not stays where it is, so that nothing is lost. Of several
+/// with this name the last counts, as everywhere in documents.
 pub(super) fn take<T: DeserializeOwned>(extra: &mut Extra, name: &str) -> Option<T> {
-    let value = extra.read(name)?;
-    extra.remove(name);
+    let (_, raw) = extra.0.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
+    let value = raw.read::<Option<T>>().ok()??;
+    extra.0.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
     Some(value)
+}
+
+/// The members that may stand beside the fields of another document: one whose name means something there would be
+/// written twice and read as that, so it is dropped.
+pub(super) fn beside(mut extra: Extra, keys: &[&str]) -> Extra {
+    extra.0.retain(|(name, _)| !keys.iter().any(|key| name.eq_ignore_ascii_case(key)));
+    extra
 }
 
 /// A service-owned member: what the facts say, else what the document carries under that name. Either way the
@@ -115,9 +124,7 @@ pub(super) fn dns_from_v2(dns: Option<&Dns>, extra: &mut Extra) -> FlatDns {
     };
     let suffix = flat(&mut rest.search);
     let servers = flat(&mut rest.server_list);
-    if rest != Dns::default() && extra.get("Dns").is_none() {
-        extra.0.push(("Dns".to_owned(), RawJson::of(&rest)));
-    }
+    keep(extra, "Dns", &(rest != Dns::default()).then_some(rest));
     FlatDns { domain, suffix, servers }
 }
 
@@ -155,36 +162,43 @@ pub(super) struct FlatHealth {
     pub(super) switch_guid: Option<crate::Guid>,
 }
 
+/// The name under which members of `Health` that are not known are kept in a v1 document, whose own `Health` is
+/// what v2 calls `Health.Data`.
+const HEALTH_REST: &str = "HostComputeHealth";
+
 /// v1 words to a v2 `Health`. `UtilityVM` and `VirtualMachine` have no field in v1 documents and are taken from
-/// `extra`.
+/// `extra`, and so is what [`health_from_v2`] kept.
 pub(super) fn health_to_v2(flat: FlatHealth, extra: &mut Extra) -> Option<Health> {
-    let params = crate::network::ExtraParams {
+    let rest: Health = take(extra, HEALTH_REST).unwrap_or_default();
+    let params = ExtraParams {
         resources: flat.resources,
         shared_containers: flat.shared_containers,
         layered_on: flat.layered_on,
         switch_guid: flat.switch_guid,
         utility_vm: take(extra, "UtilityVM"),
         virtual_machine: take(extra, "VirtualMachine"),
-        extra: Extra::default(),
+        extra: rest.extra_params.map(|params| params.extra).unwrap_or_default(),
     };
-    let extra_params = (params != crate::network::ExtraParams::default()).then_some(params);
-    (flat.data.is_some() || extra_params.is_some()).then(|| Health {
-        data: flat.data,
-        extra_params,
-        ..Health::default()
-    })
+    let extra_params = (params != ExtraParams::default()).then_some(params);
+    let health = Health { data: flat.data, extra_params, extra: rest.extra };
+    (health != Health::default()).then_some(health)
 }
 
-/// A v2 `Health` to v1 words. Members of it that are not known move to the document itself.
+/// A v2 `Health` to v1 words.
 pub(super) fn health_from_v2(health: Option<&Health>, extra: &mut Extra) -> FlatHealth {
     let Some(health) = health else {
         return FlatHealth::default();
     };
-    merge(extra, &health.extra);
     let params = health.extra_params.clone().unwrap_or_default();
-    merge(extra, &params.extra);
     keep(extra, "UtilityVM", &params.utility_vm);
     keep(extra, "VirtualMachine", &params.virtual_machine);
+    let rest_params = ExtraParams { extra: params.extra, ..ExtraParams::default() };
+    let rest = Health {
+        data: None,
+        extra_params: (!rest_params.extra.is_empty()).then_some(rest_params),
+        extra: health.extra.clone(),
+    };
+    keep(extra, HEALTH_REST, &(rest != Health::default()).then_some(rest));
     FlatHealth {
         data: health.data.clone(),
         resources: params.resources,

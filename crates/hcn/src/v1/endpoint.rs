@@ -7,8 +7,8 @@ use crate::network::Route;
 use crate::policy::Policy;
 
 use super::carry::{
-    FlatDns, FlatHealth, default_route, dns_from_v2, dns_to_v2, fact, health_from_v2, health_to_v2, keep,
-    lift, one_setting, take, take_gateway,
+    FlatDns, FlatHealth, beside, default_route, dns_from_v2, dns_to_v2, fact, health_from_v2, health_to_v2,
+    keep, lift, one_setting, take, take_gateway,
 };
 use super::documents::{Endpoint, NamespaceRef};
 use super::facts::Facts;
@@ -91,8 +91,18 @@ pub fn endpoint_to_v2(v1: &Endpoint) -> crate::Endpoint {
         switch_guid: take(&mut extra, "SwitchGuid"),
     };
     let addresses = [
-        (ip_address, *prefix_length, *ip_subnet_id, "PrefixLength", "IPSubnetId"),
-        (ipv6_address, *ipv6_prefix_length, None, "IPv6PrefixLength", ""),
+        FlatAddress {
+            address: ip_address,
+            prefix_length: *prefix_length,
+            ip_subnet_id: *ip_subnet_id,
+            prefix_name: "PrefixLength",
+        },
+        FlatAddress {
+            address: ipv6_address,
+            prefix_length: *ipv6_prefix_length,
+            ip_subnet_id: None,
+            prefix_name: "IPv6PrefixLength",
+        },
     ];
     let ip_configurations = ip_configurations(&addresses, &mut extra);
     let dns = dns_to_v2(&flat_dns, &mut extra);
@@ -112,36 +122,45 @@ pub fn endpoint_to_v2(v1: &Endpoint) -> crate::Endpoint {
         flags: v2_flags,
         health,
         schema_version: None,
-        extra,
+        extra: beside(extra, crate::Endpoint::KEYS),
     }
 }
 
-/// Address, prefix length, IP subnet, and the names under which the last two are kept when there is no address.
-type FlatAddress<'a> = (&'a String, u8, Option<Guid>, &'a str, &'a str);
+/// The v1 words about one address.
+struct FlatAddress<'a> {
+    address: &'a str,
+    prefix_length: u8,
+    ip_subnet_id: Option<Guid>,
+    /// The member of the prefix length, which is kept under this name when there is no address.
+    prefix_name: &'static str,
+}
 
+/// v1 addresses as configurations; a list that [`endpoint_from_v2`] kept has the say about what it holds.
 fn ip_configurations(addresses: &[FlatAddress<'_>], extra: &mut Extra) -> Vec<IpConfig> {
     let mut configurations = Vec::new();
-    for &(address, prefix_length, ip_subnet_id, prefix_name, subnet_name) in addresses {
-        if address.is_empty() {
-            keep(extra, prefix_name, &prefix_length);
-            keep(extra, subnet_name, &ip_subnet_id);
+    for flat in addresses {
+        if flat.address.is_empty() {
+            keep(extra, flat.prefix_name, &flat.prefix_length);
+            keep(extra, "IPSubnetId", &flat.ip_subnet_id);
         } else {
-            let ip_address = address.clone();
-            configurations.push(IpConfig {
-                ip_address,
-                prefix_length,
-                ip_subnet_id,
-                extra: Extra::default(),
-            });
+            configurations.push(flat.configuration());
         }
     }
-    for kept in take::<Vec<IpConfig>>(extra, "IpConfigurations").unwrap_or_default() {
-        match configurations.iter_mut().find(|own| own.ip_address == kept.ip_address) {
-            Some(own) => *own = kept,
-            None => configurations.push(kept),
-        }
-    }
+    let kept = take::<Vec<IpConfig>>(extra, "IpConfigurations").unwrap_or_default();
+    configurations.retain(|own| kept.iter().all(|kept| kept.ip_address != own.ip_address));
+    configurations.extend(kept);
     configurations
+}
+
+impl FlatAddress<'_> {
+    fn configuration(&self) -> IpConfig {
+        IpConfig {
+            ip_address: self.address.to_owned(),
+            prefix_length: self.prefix_length,
+            ip_subnet_id: self.ip_subnet_id,
+            extra: Extra::default(),
+        }
+    }
 }
 
 /// A v2 endpoint as a v1 document.
@@ -219,26 +238,23 @@ pub fn endpoint_from_v2(v2: &crate::Endpoint, facts: &Facts) -> Endpoint {
         version: fact(facts.version.as_ref(), &mut extra, "Version"),
         virtual_network: *network,
         virtual_network_name: fact(facts.virtual_network_name.as_ref(), &mut extra, "VirtualNetworkName"),
-        extra,
+        extra: beside(extra, Endpoint::KEYS),
     }
 }
 
-/// The first address of each family; every configuration that v1 cannot say in full is kept as it is.
+/// The first address of each family. A list that these do not say in full is kept as it is.
 fn flat_addresses(configurations: &[IpConfig], extra: &mut Extra) -> (IpConfig, IpConfig) {
-    let (mut v4, mut v6) = (None, None);
-    let mut rest = Vec::new();
-    for configuration in configurations {
-        let is_v6 = configuration.ip_address.contains(':');
-        let slot = if is_v6 { &mut v6 } else { &mut v4 };
-        let first = slot.is_none() && !configuration.ip_address.is_empty();
-        if first {
-            *slot = Some(configuration.clone());
-        }
-        let whole = configuration.extra.is_empty() && (configuration.ip_subnet_id.is_none() || !is_v6);
-        if !(first && whole) {
-            rest.push(configuration.clone());
-        }
+    let first = |v6: bool| {
+        let of_family = |own: &&IpConfig| !own.ip_address.is_empty() && own.ip_address.contains(':') == v6;
+        configurations.iter().find(of_family).cloned()
+    };
+    let (v4, v6) = (first(false), first(true));
+    let said = |config: &IpConfig| config.extra.is_empty();
+    let in_full = v4.as_ref().is_none_or(said)
+        && v6.as_ref().is_none_or(|config| said(config) && config.ip_subnet_id.is_none())
+        && configurations.iter().eq(v4.iter().chain(v6.iter()));
+    if !in_full {
+        keep(extra, "IpConfigurations", &configurations.to_vec());
     }
-    keep(extra, "IpConfigurations", &rest);
     (v4.unwrap_or_default(), v6.unwrap_or_default())
 }

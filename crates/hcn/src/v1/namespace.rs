@@ -2,7 +2,7 @@
 
 use crate::namespace::NamespaceType;
 
-use super::carry::{fact, keep, take};
+use super::carry::{beside, fact, keep, take};
 use super::documents::Namespace;
 use super::facts::Facts;
 
@@ -45,7 +45,7 @@ pub fn namespace_to_v2(v1: &Namespace) -> crate::Namespace {
     };
     keep(&mut extra, "Flags", flags);
     keep(&mut extra, "Policies", policies);
-    crate::Namespace { extra, ..document }
+    crate::Namespace { extra: beside(extra, crate::Namespace::KEYS), ..document }
 }
 
 /// A v2 namespace as a v1 document.
@@ -88,6 +88,6 @@ pub fn namespace_from_v2(v2: &crate::Namespace, facts: &Facts) -> Namespace {
         schema_version: *schema_version,
         state: fact(facts.state.as_ref(), &mut extra, "State"),
         version: fact(facts.version.as_ref(), &mut extra, "Version"),
-        extra,
+        extra: beside(extra, Namespace::KEYS),
     }
 }

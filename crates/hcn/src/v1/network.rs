@@ -1,11 +1,11 @@
 //! Networks, v1 to v2 and back.
 
 use crate::json::Extra;
-use crate::network::{self, Ipam, IpamType, MacPool};
+use crate::network::{self, Ipam, IpamType, MacPool, MacRange};
 use crate::policy::Policy;
 
 use super::carry::{
-    FlatDns, FlatHealth, default_prefix, default_route, dns_from_v2, dns_to_v2, fact, health_from_v2,
+    FlatDns, FlatHealth, beside, default_prefix, default_route, dns_from_v2, dns_to_v2, fact, health_from_v2,
     health_to_v2, keep, lift, merge, one_setting, take, take_gateway,
 };
 use super::documents::{IpSubnet, Network, OBJECT_TYPE_IP_SUBNET, OBJECT_TYPE_SUBNET, Subnet};
@@ -81,8 +81,7 @@ pub fn network_to_v2(v1: &Network) -> crate::Network {
         name: name.clone(),
         mode: mode.clone(),
         policies: v2_policies,
-        mac_pool: (!mac_pools.is_empty())
-            .then(|| MacPool { ranges: mac_pools.clone(), ..MacPool::default() }),
+        mac_pool: mac_pool(mac_pools, &mut extra),
         dns: dns_to_v2(&flat_dns, &mut extra),
         ipams: ipams(subnets, &mut extra),
         flags: *flags,
@@ -96,18 +95,57 @@ pub fn network_to_v2(v1: &Network) -> crate::Network {
     keep(&mut extra, "GatewayMac", gateway_mac);
     keep(&mut extra, "IPv6", ipv6);
     keep(&mut extra, "NatName", nat_name);
-    crate::Network { extra, ..document }
+    crate::Network { extra: beside(extra, crate::Network::KEYS), ..document }
 }
 
-/// v1 subnets are one static IPAM, unless [`network_from_v2`] kept IPAMs of other kinds.
+/// v1 subnets are one static IPAM. IPAMs that [`network_from_v2`] kept follow; one without subnets only has
+/// members that are not known, which belong to the static one.
 fn ipams(subnets: &[Subnet], extra: &mut Extra) -> Vec<Ipam> {
     let mut ipams = Vec::new();
     if !subnets.is_empty() {
         let subnets = subnets.iter().map(subnet_to_v2).collect();
         ipams.push(Ipam { kind: Some(IpamType::Static), subnets, ..Ipam::default() });
     }
-    ipams.extend(take::<Vec<Ipam>>(extra, "Ipams").unwrap_or_default());
+    for kept in take::<Vec<Ipam>>(extra, "Ipams").unwrap_or_default() {
+        match ipams.first_mut() {
+            Some(first) if is_static(&kept) && kept.subnets.is_empty() => {
+                merge(&mut first.extra, &kept.extra);
+            }
+            _ => ipams.push(kept),
+        }
+    }
     ipams
+}
+
+fn is_static(ipam: &Ipam) -> bool {
+    ipam.kind.as_ref().is_none_or(|kind| *kind == IpamType::Static)
+}
+
+/// v1 has one list of subnets. IPAMs of other kinds are kept apart, or they would come back as static ones, and so
+/// are the unknown members of static ones.
+fn subnets(ipams: &[Ipam], extra: &mut Extra) -> Vec<Subnet> {
+    let mut rest = Ipam::default();
+    let mut kept = Vec::new();
+    let mut subnets = Vec::new();
+    for ipam in ipams {
+        if is_static(ipam) {
+            subnets.extend(ipam.subnets.iter().map(subnet_from_v2));
+            merge(&mut rest.extra, &ipam.extra);
+        } else {
+            kept.push(ipam.clone());
+        }
+    }
+    if !rest.extra.is_empty() {
+        kept.insert(0, rest);
+    }
+    keep(extra, "Ipams", &kept);
+    subnets
+}
+
+fn mac_pool(ranges: &[MacRange], extra: &mut Extra) -> Option<MacPool> {
+    let kept: MacPool = take(extra, "MacPool").unwrap_or_default();
+    let pool = MacPool { ranges: ranges.to_vec(), extra: kept.extra };
+    (pool != MacPool::default()).then_some(pool)
 }
 
 /// A v2 network as a v1 document.
@@ -141,17 +179,10 @@ pub fn network_from_v2(v2: &crate::Network, facts: &Facts) -> Network {
     let flat_health = health_from_v2(health.as_ref(), &mut extra);
     keep(&mut extra, "Owner", owner);
     keep(&mut extra, "SharedContainers", &flat_health.shared_containers);
-    if let Some(pool) = mac_pool {
-        merge(&mut extra, &pool.extra);
-    }
-    for ipam in ipams {
-        merge(&mut extra, &ipam.extra);
-    }
-    // v1 has one list of subnets: those of DHCP IPAMs are kept apart, or they would come back as static ones.
-    let is_static = |ipam: &&Ipam| ipam.kind.as_ref().is_none_or(|kind| *kind == IpamType::Static);
-    let subnets = ipams.iter().filter(is_static).flat_map(|ipam| &ipam.subnets).map(subnet_from_v2).collect();
-    let others: Vec<Ipam> = ipams.iter().filter(|ipam| !is_static(ipam)).cloned().collect();
-    keep(&mut extra, "Ipams", &others);
+    let pool = mac_pool.clone().unwrap_or_default();
+    let pool_rest = MacPool { ranges: Vec::new(), extra: pool.extra };
+    keep(&mut extra, "MacPool", &(pool_rest != MacPool::default()).then_some(pool_rest));
+    let subnets = subnets(ipams, &mut extra);
 
     Network {
         activity_id: fact(facts.activity_id.as_ref(), &mut extra, "ActivityId"),
@@ -174,7 +205,7 @@ pub fn network_from_v2(v2: &crate::Network, facts: &Facts) -> Network {
         id: *id,
         ipv6: take(&mut extra, "IPv6"),
         layered_on: flat_health.layered_on,
-        mac_pools: mac_pool.as_ref().map(|pool| pool.ranges.clone()).unwrap_or_default(),
+        mac_pools: pool.ranges,
         management_ip: facts.management_ip.clone().unwrap_or(management_ip),
         max_concurrent_endpoints: fact(
             facts.max_concurrent_endpoints.as_ref(),
@@ -193,7 +224,7 @@ pub fn network_from_v2(v2: &crate::Network, facts: &Facts) -> Network {
         total_endpoints: fact(facts.total_endpoints.as_ref(), &mut extra, "TotalEndpoints"),
         mode: mode.clone(),
         version: fact(facts.version.as_ref(), &mut extra, "Version"),
-        extra,
+        extra: beside(extra, Network::KEYS),
     }
 }
 
@@ -227,7 +258,7 @@ pub fn subnet_to_v2(v1: &Subnet) -> network::Subnet {
         routes,
         ip_subnets: ip_subnets.iter().map(ip_subnet_to_v2).collect(),
         flags: *flags,
-        extra,
+        extra: beside(extra, network::Subnet::KEYS),
     }
 }
 
@@ -249,7 +280,7 @@ pub fn subnet_from_v2(v2: &network::Subnet) -> Subnet {
         object_type: Some(OBJECT_TYPE_SUBNET),
         policies: policies.iter().map(policy_from_v2).collect(),
         state: take(&mut extra, "State"),
-        extra,
+        extra: beside(extra, Subnet::KEYS),
     }
 }
 
@@ -258,6 +289,7 @@ fn ip_subnet_to_v2(v1: &IpSubnet) -> network::IpSubnet {
     let mut extra = extra.clone();
     keep(&mut extra, "AdditionalParams", additional_params);
     keep(&mut extra, "Health", health);
+    let extra = beside(extra, network::IpSubnet::KEYS);
     network::IpSubnet { id: *id, prefix: prefix.clone(), flags: *flags, extra }
 }
 
@@ -272,6 +304,6 @@ fn ip_subnet_from_v2(v2: &network::IpSubnet) -> IpSubnet {
         prefix: prefix.clone(),
         object_type: Some(OBJECT_TYPE_IP_SUBNET),
         state: take(&mut extra, "State"),
-        extra,
+        extra: beside(extra, IpSubnet::KEYS),
     }
 }

@@ -7,8 +7,6 @@ use crate::json::{Extra, Members, RawJson};
 use crate::loadbalancer::protocol;
 use crate::policy::{Policy, PolicyType};
 
-use super::carry::take;
-
 /// One policy that both forms have, and the members whose names differ (v1, v2).
 struct Pair {
     v1: &'static str,
@@ -116,9 +114,8 @@ fn port_mapping_to_v2(members: &mut Extra) {
     if let Some(number) = members.read::<protocol::Protocol>("Protocol") {
         members.set("Protocol", RawJson::of(&number));
     }
-    if let Some(reserved) = take::<bool>(members, "ExternalPortReserved")
-        && reserved
-    {
+    if members.read::<bool>("ExternalPortReserved") == Some(true) {
+        members.remove("ExternalPortReserved");
         let flags = members.read::<u32>("Flags").unwrap_or(0) | EXTERNAL_PORT_RESERVED;
         members.set("Flags", RawJson::of(&flags));
     }

@@ -14,7 +14,7 @@ use crate::loadbalancer::{Distribution, LoadBalancer, LoadBalancerFlags, PortMap
 use crate::policy::{Policy, PolicyType};
 use crate::route::{SdnRoute, SdnRouteSetting};
 
-use super::carry::{fact, keep, merge, take};
+use super::carry::{beside, fact, keep, merge, take};
 use super::documents::PolicyList;
 use super::facts::Facts;
 
@@ -106,7 +106,7 @@ pub fn policy_list_to_v2(v1: &PolicyList) -> Result<PolicyListObject> {
             owner,
             network,
             endpoints,
-            extra,
+            extra: beside(extra, LoadBalancer::KEYS),
             ..balancer
         }))
     } else if all("ROUTE") {
@@ -123,7 +123,7 @@ pub fn policy_list_to_v2(v1: &PolicyList) -> Result<PolicyListObject> {
             setting,
             routes,
             schema_version,
-            extra,
+            extra: beside(extra, SdnRoute::KEYS),
         }))
     } else {
         let kinds: Vec<_> = policies.iter().map(|policy| policy.kind.text()).collect();
@@ -188,12 +188,13 @@ fn load_balancer(elbs: Vec<ElbPolicy>) -> Result<LoadBalancer> {
             external_port: elb.external_port,
             distribution: take::<Distribution>(&mut extra, "DistributionType"),
             flags,
-            extra,
+            extra: beside(extra, PortMapping::KEYS),
         };
-        // A balancer without ports is one ELB policy without ports.
-        if mapping != PortMapping::default() {
-            balancer.port_mappings.push(mapping);
-        }
+        balancer.port_mappings.push(mapping);
+    }
+    // A balancer without ports is one ELB policy without ports.
+    if balancer.port_mappings == [PortMapping::default()] {
+        balancer.port_mappings.clear();
     }
     Ok(balancer)
 }
@@ -205,7 +206,7 @@ fn route_setting(route: RoutePolicy) -> SdnRouteSetting {
         next_hop: route.next_hop,
         need_encap: route.need_encap,
         automatic_endpoint_monitor: take(&mut extra, "AutomaticEndpointMonitor").unwrap_or_default(),
-        extra,
+        extra: beside(extra, SdnRouteSetting::KEYS),
     }
 }
 
@@ -245,7 +246,7 @@ pub fn policy_list_from_load_balancer(v2: &LoadBalancer, facts: &Facts) -> Polic
                 protocol: mapping.protocol,
                 internal_port: mapping.internal_port,
                 external_port: mapping.external_port,
-                extra,
+                extra: beside_flat(extra, ElbPolicy::KEYS),
             })
         })
         .collect();
@@ -269,11 +270,17 @@ pub fn policy_list_from_route(v2: &SdnRoute, facts: &Facts) -> PolicyList {
                 destination_prefix: setting.destination_prefix.clone(),
                 next_hop: setting.next_hop.clone(),
                 need_encap: setting.need_encap,
-                extra,
+                extra: beside_flat(extra, RoutePolicy::KEYS),
             })
         })
         .collect();
     policy_list(v2.id, &v2.endpoints, policies, extra, facts)
+}
+
+/// As [`beside`], for a flat policy, in which `Settings` would be read as the policy itself.
+fn beside_flat(mut extra: Extra, keys: &[&str]) -> Extra {
+    extra.remove("Settings");
+    beside(extra, keys)
 }
 
 /// A typed policy as a flat one.
@@ -297,6 +304,6 @@ fn policy_list(
         resources: fact(facts.resources.as_ref(), &mut extra, "Resources"),
         state: fact(facts.state.as_ref(), &mut extra, "State"),
         version: fact(facts.version.as_ref(), &mut extra, "Version"),
-        extra,
+        extra: beside(extra, PolicyList::KEYS),
     }
 }
