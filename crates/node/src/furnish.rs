@@ -194,7 +194,7 @@ impl Furnisher {
     fn host_endpoint(&self, spec: &NodeSpec, network: Guid, id: Guid) -> Result<(), FurnishError> {
         let name = &spec.root_endpoint;
         // The second address of each range, as Flannel's host gateway does.
-        let addresses: Vec<IpAddr> = spec.pod_cidrs.iter().filter_map(|cidr| cidr.hosts().nth(1)).collect();
+        let addresses: Vec<IpAddr> = spec.pod_cidrs.iter().filter_map(|cidr| hosts(cidr).nth(1)).collect();
         let endpoint = document(id, name, &addresses);
         self.hcn
             .make_endpoint(network, id, &endpoint)
@@ -258,9 +258,15 @@ fn document(id: Guid, name: &str, addresses: &[IpAddr]) -> Endpoint {
     }
 }
 
+/// The addresses of a range that can be a host's. In IPv6 the first one belongs to all routers.
+fn hosts(cidr: &IpNet) -> impl Iterator<Item = IpAddr> {
+    let anycast = cidr.network();
+    cidr.hosts().filter(move |&address| address.is_ipv4() || address != anycast)
+}
+
 fn subnet(spec: &NodeSpec, cidr: &IpNet) -> Subnet {
     let destination = if cidr.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-    let gateway = cidr.hosts().next().unwrap_or_else(|| cidr.addr());
+    let gateway = hosts(cidr).next().unwrap_or_else(|| cidr.addr());
     let policies = match spec.kind {
         NetworkKind::Overlay => vec![Policy::new("VSID", &BTreeMap::from([("IsolationId", spec.vsid)]))],
         NetworkKind::L2Bridge => Vec::new(),
