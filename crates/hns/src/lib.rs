@@ -44,6 +44,8 @@ mod ports;
 mod profile;
 mod record;
 mod route;
+#[cfg(test)]
+mod sequences;
 mod service;
 mod state;
 mod store;

@@ -20,6 +20,8 @@ use crate::ports::{Holder, Ports};
 use crate::record::{BalancerRecord, EndpointRecord, NamespaceRecord, NetworkRecord, Object, RouteRecord};
 use crate::switches::ListOrder;
 
+#[cfg(test)]
+pub(crate) mod check;
 mod table;
 
 pub(crate) use table::{IdMap, Table, in_order};

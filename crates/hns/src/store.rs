@@ -69,11 +69,11 @@ const fn kind_number(kind: Kind) -> u8 {
 }
 
 impl Store {
-    /// Opens or makes a file.
-    pub(crate) fn open(path: &Path) -> std::result::Result<Self, StoreError> {
+    /// Opens or makes a file; true when it was made.
+    pub(crate) fn open(path: &Path) -> std::result::Result<(Self, bool), StoreError> {
         let database = Database::create(path)?;
         let transaction = database.begin_write()?;
-        {
+        let fresh = {
             transaction.open_table(OBJECTS)?;
             let mut meta = transaction.open_table(META)?;
             let found = meta.get("format")?.map(|value| value.value());
@@ -84,9 +84,10 @@ impl Store {
                 Some(FORMAT) => {}
                 Some(found) => return Err(StoreError::Format { found }),
             }
-        }
+            found.is_none()
+        };
         transaction.commit()?;
-        Ok(Self::File(database))
+        Ok((Self::File(database), fresh))
     }
 
     /// Whether writes go anywhere.

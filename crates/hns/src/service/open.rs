@@ -108,15 +108,14 @@ impl Hns {
             let path = path.clone();
             move |problem| OpenError::Store { path, problem }
         };
-        let (store, objects) = match &store {
-            StoreKind::Memory => (Store::Memory, Vec::new()),
+        let (store, fresh, objects) = match &store {
+            StoreKind::Memory => (Store::Memory, true, Vec::new()),
             StoreKind::File(path) => {
-                let store = Store::open(path).map_err(wrong(path))?;
+                let (store, fresh) = Store::open(path).map_err(wrong(path))?;
                 let objects = store.load(&state).map_err(wrong(path))?;
-                (store, objects)
+                (store, fresh, objects)
             }
         };
-        let fresh = objects.is_empty();
         state.fill(objects);
         let env = Env { profile, version, features: Features::of(version), switches, host, entropy };
         let inner = Inner {

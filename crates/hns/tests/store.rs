@@ -1,0 +1,219 @@
+//! The store: nothing acknowledged is lost, nothing half-written is seen, whenever the process is killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use hcn::time::{ManualClock, SeededEntropy};
+use hcn::{Guid, Hcn, HcnExt, Kind, Query};
+use hns::{Dump, Hns, OpenError, Options, Profile, StoreKind};
+
+fn open(path: &Path) -> Result<Hns, OpenError> {
+    Hns::open(Options {
+        clock: Arc::new(ManualClock::jumping()),
+        entropy: Arc::new(SeededEntropy::new(3)),
+        store: StoreKind::File(path.to_owned()),
+        ..Options::new(Profile::Newest)
+    })
+}
+
+fn id(kind: u128, n: u128) -> Guid {
+    Guid::from_u128(0xFEED_0000_0000_4000_8000_0000_0000_0000 | kind << 32 | n)
+}
+
+const NETWORK: &str = r#"{"Name":"overlay","Type":"Overlay","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.50.0.0/16",
+    "Routes":[{"NextHop":"10.50.0.1","DestinationPrefix":"0.0.0.0/0"}],
+    "Policies":[{"Type":"VSID","Settings":{"IsolationId":4096}}]}]}],"SchemaVersion":{"Major":2,"Minor":0}}"#;
+
+/// One round: an endpoint in the shared namespace and a balancer over it; every fourth round tears the one before
+/// down again, cascades included.
+fn round(hns: &Hns, n: u128) -> hcn::Result<()> {
+    let (network, namespace) = (id(0, 0), id(2, 0));
+    let endpoint = hns.create(Kind::Endpoint, Some(network), id(1, n), "{}")?;
+    let join = format!(
+        r#"{{"ResourceType":"Endpoint","RequestType":"Add","Settings":{{"EndpointId":"{endpoint}"}}}}"#
+    );
+    hns.modify(Kind::Namespace, namespace, &join)?;
+    let balancer = format!(
+        r#"{{"HostComputeEndpoints":["{endpoint}"],"FrontendVIPs":["10.60.{}.{}"],"PortMappings":[{{"Protocol":6,
+            "InternalPort":80,"ExternalPort":80}}],"Flags":1}}"#,
+        n / 256,
+        n % 256
+    );
+    hns.create(Kind::LoadBalancer, None, id(3, n), &balancer)?;
+    if n % 4 == 3 {
+        hns.delete(Kind::LoadBalancer, id(3, n - 1))?;
+        hns.delete(Kind::Endpoint, id(1, n - 1))?;
+    }
+    Ok(())
+}
+
+fn prepare(hns: &Hns) {
+    hns.create(Kind::Network, None, id(0, 0), NETWORK).unwrap();
+    hns.create(Kind::Namespace, None, id(2, 0), "{}").unwrap();
+}
+
+/// What must hold of any state between two calls of [`round`].
+fn whole(hns: &Hns) -> Result<(), String> {
+    let namespace: hcn::Namespace = hns.get(id(2, 0)).map_err(|error| error.to_string())?;
+    let listed: Vec<Guid> =
+        namespace.resources.iter().filter_map(hcn::namespace::NamespaceResource::endpoint_id).collect();
+    for (id, endpoint) in hns.list::<hcn::Endpoint>(&Query::all()).map_err(|error| error.to_string())? {
+        let inside = endpoint.namespace.is_some();
+        if listed.contains(&id) != inside || inside != (endpoint.extra.read::<u16>("State") == Some(2)) {
+            return Err(format!("endpoint {id} is half in its namespace"));
+        }
+    }
+    if let Some(gone) = listed.iter().find(|id| hns.query(Kind::Endpoint, **id, &Query::all()).is_err()) {
+        return Err(format!("the namespace lists {gone}, which is gone"));
+    }
+    Ok(())
+}
+
+/// Set in the child: the file to write to.
+const CHILD: &str = "HNS_STORE_TEST_FILE";
+
+/// The child of the kill test: writes until it is killed, and says on its output what has been acknowledged.
+/// Without the variable it is nothing.
+#[test]
+#[expect(clippy::print_stdout, reason = "the parent reads what was acknowledged")]
+fn child_that_writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let hns = open(Path::new(&path)).unwrap();
+    prepare(&hns);
+    for n in 0.. {
+        round(&hns, n).unwrap();
+        println!("acknowledged {n}");
+    }
+}
+
+/// The next line's round, if the line names one; nothing at the end. The last line may be cut off.
+fn acknowledged(lines: &mut impl BufRead) -> Option<Option<u128>> {
+    let mut line = String::new();
+    let read = lines.read_line(&mut line).unwrap();
+    let round = line.strip_suffix('\n').and_then(|line| line.rsplit_once("acknowledged "));
+    (read > 0).then(|| round.and_then(|(_, n)| n.parse().ok()))
+}
+
+#[test]
+fn a_kill_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    for (attempt, rounds) in [1u128, 2, 5, 11, 17, 23].into_iter().enumerate() {
+        let path = folder.path().join(format!("{attempt}.redb"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_writes_until_it_is_killed", "--nocapture"])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut last = None;
+        while last.is_none_or(|n| n < rounds) {
+            let Some(n) = acknowledged(&mut lines) else { break };
+            last = last.max(n);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What it said between the line that was waited for and its end counts too.
+        while let Some(n) = acknowledged(&mut lines) {
+            last = last.max(n);
+        }
+        let last = last.expect("the child acknowledged something");
+        assert!(last >= rounds);
+
+        let hns = open(&path).unwrap();
+        whole(&hns).unwrap();
+        for n in 0..=last {
+            let torn_down = n % 4 == 2 && n < last;
+            for (kind, number) in [(Kind::Endpoint, 1), (Kind::LoadBalancer, 3)] {
+                let there = hns.query(kind, id(number, n), &Query::all()).is_ok();
+                // The round in flight may have torn down its predecessor.
+                assert!(there != torn_down || n == last, "{kind} of round {n} of {last}: there is {there}");
+            }
+        }
+        // And it goes on.
+        hns.delete(Kind::Network, id(0, 0)).unwrap();
+        assert!(hns.enumerate(Kind::Endpoint, &Query::all()).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn copies_of_the_file_at_any_moment_are_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("hns.redb"), folder.path().join("copy.redb"));
+    let hns = open(&path).unwrap();
+    prepare(&hns);
+    let mut before: Dump = hns.digest();
+    for n in 0..24 {
+        round(&hns, n).unwrap();
+        // A copy of a file in use is what a machine that loses power leaves.
+        std::fs::copy(&path, &copy).unwrap();
+        let found = open(&copy).unwrap();
+        whole(&found).unwrap();
+        let after = hns.digest();
+        assert_eq!(strip(found.digest()), strip(after.clone()), "after round {n}; before it was\n{before}");
+        drop(found);
+        before = after;
+    }
+}
+
+/// Without what depends on time: a restarted service has its management address at once.
+fn strip(mut dump: Dump) -> Dump {
+    for network in dump.objects.get_mut(&Kind::Network).into_iter().flat_map(|networks| networks.values_mut())
+    {
+        network.as_object_mut().unwrap().shift_remove("Policies");
+    }
+    dump
+}
+
+#[test]
+fn non_persistent_networks_are_not_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hns.redb");
+    let hns = open(&path).unwrap();
+    let json = NETWORK.replacen('{', r#"{"Flags":8,"#, 1);
+    hns.create(Kind::Network, None, id(0, 0), &json).unwrap();
+    hns.create(Kind::Namespace, None, id(2, 0), "{}").unwrap();
+    round(&hns, 0).unwrap();
+    drop(hns);
+    let hns = open(&path).unwrap();
+    let dump = hns.digest();
+    for kind in [Kind::Network, Kind::Endpoint, Kind::LoadBalancer] {
+        assert_eq!(dump.count(kind), 0, "{kind}");
+    }
+    let namespace: hcn::Namespace = hns.get(id(2, 0)).unwrap();
+    assert!(namespace.resources.is_empty());
+    assert_eq!(namespace.namespace_id, Some(2), "the compartment was made");
+}
+
+#[test]
+fn what_cannot_be_opened_is_told_by_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hns.redb");
+    let held = open(&path).unwrap();
+    let text = open(&path).err().unwrap().to_string();
+    assert!(text.contains("hns.redb"), "{text}");
+    drop(held);
+    open(&path).unwrap();
+    std::fs::write(&path, b"this is no database, whatever its name says".repeat(200)).unwrap();
+    let text = open(&path).err().unwrap().to_string();
+    assert!(text.contains("hns.redb"), "{text}");
+    let text = open(&folder.path().join("no/such/folder.redb")).err().unwrap().to_string();
+    assert!(text.contains("folder.redb"), "{text}");
+}
+
+#[test]
+fn listeners_that_clash_are_told() {
+    let host = hns::Host {
+        listeners: vec![(hns::Protocol::Tcp, 80), (hns::Protocol::Tcp, 80)],
+        ..hns::Host::default()
+    };
+    let Err(error) = Hns::open(Options { host, ..Options::new(Profile::Newest) }) else {
+        panic!("two listeners on one port");
+    };
+    assert!(error.to_string().contains("port 80"), "{error}");
+}
