@@ -41,7 +41,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let mut log = BufWriter::new(file);
     let mut rows = Vec::new();
 
-    let mut command = process::cargo(root, &["bench", "--workspace", "--benches"]);
+    let mut command = process::cargo(root, &["bench", "--workspace", "--bench", "*"]);
     if let Some(filter) = &options.filter {
         command.args(["--", filter]);
     }
