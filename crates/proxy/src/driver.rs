@@ -17,13 +17,14 @@ pub struct Driver {
     node: Arc<str>,
     interfaces: Vec<Interface>,
     perspective: Perspective,
+    primary_address: Option<std::net::IpAddr>,
 }
 
 impl Driver {
     /// Puts the two together for the node named in the perspective. Its families and limits follow what HNS says.
     pub fn new(cluster: Cluster, proxy: Proxy, perspective: Perspective, interfaces: Vec<Interface>) -> Self {
         let node = Arc::clone(&perspective.node);
-        let mut driver = Self { cluster, proxy, node, interfaces, perspective };
+        let mut driver = Self { cluster, proxy, node, interfaces, perspective, primary_address: None };
         driver.follow_nodes();
         driver
     }
@@ -36,6 +37,12 @@ impl Driver {
     /// Changes what is known of the host's interfaces.
     pub fn set_interfaces(&mut self, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
+        self.follow_nodes();
+    }
+
+    /// Overrides the node's primary address (`--bind-address`).
+    pub fn set_primary_address(&mut self, address: Option<std::net::IpAddr>) {
+        self.primary_address = address;
         self.follow_nodes();
     }
 
@@ -92,7 +99,12 @@ impl Driver {
     fn follow_nodes(&mut self) {
         let own = self.cluster.node(&self.node);
         self.perspective.zone = own.and_then(|own| own.zone.clone());
-        let input = node_input(&self.cluster, own, &self.node, &self.interfaces);
+        let mut input = node_input(&self.cluster, own, &self.node, &self.interfaces);
+        if let Some(primary) = self.primary_address {
+            // It takes the place of the Node's own address of its family, and its family comes first.
+            input.addresses.retain(|&address| address.is_ipv4() != primary.is_ipv4());
+            input.addresses.insert(0, primary);
+        }
         self.proxy.set_node(input);
     }
 }

@@ -157,7 +157,7 @@ impl Pass {
     }
 
     fn changed(&mut self, change: Change) {
-        tracing::info!(
+        tracing::debug!(
             action = %change.action, kind = %change.kind, subject = %change.subject, id = %change.id,
             why = %change.why, "Changed HNS"
         );
@@ -299,6 +299,11 @@ impl Proxy {
             return self.clock.now();
         }
         self.next_check.min(retry)
+    }
+
+    /// Makes the next pass check HNS, whatever time it is.
+    pub fn check_now(&mut self) {
+        self.next_check = Duration::ZERO;
     }
 
     /// Reads what must be read: everything at first, later the ids and a slice of the objects once a period, or at
