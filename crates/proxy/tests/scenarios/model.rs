@@ -96,7 +96,8 @@ pub(crate) struct Step {
     /// load balancer with an empty set is not expected). Without `=>`, `[$1]` is the endpoints themselves.
     #[serde(default)]
     pub(crate) each: Vec<String>,
-    /// Fault rules that come into force, as a fault plan's YAML text.
+    /// Fault rules that come into force, as a fault plan's YAML text; about calls of the proxy unless they name an
+    /// actor.
     #[serde(default)]
     pub(crate) faults: Option<String>,
     /// All fault rules end and hung calls return.
@@ -245,7 +246,7 @@ pub(crate) struct Expect {
     /// How many load balancers there are.
     #[serde(default)]
     pub(crate) balancer_count: Option<usize>,
-    /// All addresses of remote endpoints.
+    /// All addresses of remote endpoints; `overlay 10.60.0.20` is there on an overlay only.
     #[serde(default)]
     pub(crate) remotes: Option<Vec<String>>,
     /// Some endpoints: `R1 remote pa=N2 mac=02-11-0A-32-02-05`, `L1 local`; exactly one endpoint has the address.

@@ -107,7 +107,9 @@ impl Runner {
         let plan = FaultPlan::from_yaml(text).map_err(|error| format!("the step's faults: {error}"))?;
         let faults = self.world.hns.faults();
         let failed = |error| format!("the step's faults: {error}");
-        for rule in plan.rules {
+        for mut rule in plan.rules {
+            // A rule is about the proxy's calls unless it says whose; the harness must be able to look.
+            rule.when.actor.get_or_insert_with(|| hns::faults::Glob::new("proxy"));
             faults.add(rule).map_err(failed)?;
         }
         for action in plan.actions {
