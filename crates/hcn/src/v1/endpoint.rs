@@ -195,6 +195,16 @@ pub fn endpoint_from_v2(v2: &crate::Endpoint, facts: &Facts) -> Endpoint {
     keep(&mut extra, "LayeredOn", &flat_health.layered_on);
     keep(&mut extra, "SwitchGuid", &flat_health.switch_guid);
     let (v4, v6) = flat_addresses(ip_configurations, &mut extra);
+    // Without an address, what was said of it is among the unknown members.
+    let v4 = v4.unwrap_or_else(|| IpConfig {
+        prefix_length: take(&mut extra, "PrefixLength").unwrap_or_default(),
+        ip_subnet_id: take(&mut extra, "IPSubnetId"),
+        ..IpConfig::default()
+    });
+    let v6 = v6.unwrap_or_else(|| IpConfig {
+        prefix_length: take(&mut extra, "IPv6PrefixLength").unwrap_or_default(),
+        ..IpConfig::default()
+    });
     let [is_remote_endpoint, disable_icc, enable_low_metric, enable_internal_dns] =
         NAMED_FLAGS.map(|flag| flags.contains(flag).then_some(true));
 
@@ -221,15 +231,15 @@ pub fn endpoint_from_v2(v2: &crate::Endpoint, facts: &Facts) -> Endpoint {
         health: facts.health.clone().or(flat_health.data),
         id: *id,
         ip_address: v4.ip_address,
-        ip_subnet_id: v4.ip_subnet_id.or_else(|| take(&mut extra, "IPSubnetId")),
+        ip_subnet_id: v4.ip_subnet_id,
         ipv6_address: v6.ip_address,
-        ipv6_prefix_length: take(&mut extra, "IPv6PrefixLength").unwrap_or(v6.prefix_length),
+        ipv6_prefix_length: v6.prefix_length,
         is_remote_endpoint,
         mac_address: mac_address.clone(),
         name: name.clone(),
         namespace: namespace.map(|id| NamespaceRef { id: Some(id), ..NamespaceRef::default() }),
         policies: policies.iter().map(policy_from_v2).collect(),
-        prefix_length: take(&mut extra, "PrefixLength").unwrap_or(v4.prefix_length),
+        prefix_length: v4.prefix_length,
         resources: facts.resources.clone().or(flat_health.resources),
         shared_containers: flat_health.shared_containers,
         start_time: fact(facts.start_time.as_ref(), &mut extra, "StartTime"),
@@ -243,7 +253,7 @@ pub fn endpoint_from_v2(v2: &crate::Endpoint, facts: &Facts) -> Endpoint {
 }
 
 /// The first address of each family. A list that these do not say in full is kept as it is.
-fn flat_addresses(configurations: &[IpConfig], extra: &mut Extra) -> (IpConfig, IpConfig) {
+fn flat_addresses(configurations: &[IpConfig], extra: &mut Extra) -> (Option<IpConfig>, Option<IpConfig>) {
     let first = |v6: bool| {
         let of_family = |own: &&IpConfig| !own.ip_address.is_empty() && own.ip_address.contains(':') == v6;
         configurations.iter().find(of_family).cloned()
@@ -256,5 +266,5 @@ fn flat_addresses(configurations: &[IpConfig], extra: &mut Extra) -> (IpConfig, 
     if !in_full {
         keep(extra, "IpConfigurations", &configurations.to_vec());
     }
-    (v4.unwrap_or_default(), v6.unwrap_or_default())
+    (v4, v6)
 }

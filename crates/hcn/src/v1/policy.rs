@@ -1,7 +1,7 @@
 //! Flat v1 policies and their v2 envelopes.
 //!
 //! A policy type this module does not know keeps its name; its members move between the flat form and `Settings`
-//! unchanged. A v1 policy that has `Settings` already, and v2 settings that are not an object, cross as they are.
+//! unchanged. Settings that are not an object cross as they are.
 
 use crate::json::{Extra, Members, RawJson};
 use crate::loadbalancer::protocol;
@@ -36,23 +36,21 @@ const PAIRS: &[Pair] = &[
 /// The bit of v2 `NatFlags` that v1 writes as `ExternalPortReserved`.
 const EXTERNAL_PORT_RESERVED: u32 = 4;
 
-/// A flat v1 policy as a v2 envelope.
+/// A flat v1 policy as a v2 envelope. One that is an envelope already only has its words translated, and stays
+/// byte for byte when there is nothing to translate.
 pub fn policy_to_v2(policy: &Policy) -> Policy {
-    if policy.settings.is_some() {
+    let Some(given) = members(policy) else {
         return policy.clone();
-    }
-    let mut members = policy.extra.clone();
+    };
+    let pair = pair_of(policy);
+    let mut members = given.clone();
     let mut kind = policy.kind.clone();
-    if let Some(pair) = PAIRS.iter().find(|pair| policy.kind.is(pair.v1)) {
-        for (v1, v2) in pair.members {
-            rename(&mut members, v1, v2);
-        }
-        match pair.v1 {
-            "NAT" => port_mapping_to_v2(&mut members),
-            "ACL" => acl_to_v2(&mut members),
-            _ => {}
-        }
+    if let Some(pair) = pair {
+        to_v2_words(pair, &mut members);
         kind = named(kind, pair.v2);
+    }
+    if policy.settings.is_some() && policy.extra.is_empty() && kind == policy.kind && members == given {
+        return policy.clone();
     }
     let settings = (!members.is_empty()).then(|| crate::json::object(&members));
     Policy { kind, settings, extra: Extra::default() }
@@ -60,31 +58,64 @@ pub fn policy_to_v2(policy: &Policy) -> Policy {
 
 /// A v2 envelope as a flat v1 policy.
 pub fn policy_from_v2(policy: &Policy) -> Policy {
-    let mut beside = policy.extra.clone();
-    // Microsoft's sample page says `Data` where everyone else says `Settings`.
-    let settings = policy.settings.clone().or_else(|| beside.remove("Data"));
-    let members = settings.map_or_else(|| Some(Extra::default()), |settings| read_members(&settings));
-    // A member of the settings called "Type" or "Settings" would be read as the policy's own.
-    let Some(mut members) = members.filter(|m| m.get("Type").is_none() && m.get("Settings").is_none()) else {
-        return policy.clone();
+    let policy = data_as_settings(policy);
+    let Some(mut members) = members(&policy) else {
+        return policy;
     };
-    super::carry::merge(&mut members, &beside);
     let mut kind = policy.kind.clone();
-    if let Some(pair) = PAIRS.iter().find(|pair| policy.kind.is(pair.v2)) {
+    if let Some(pair) = pair_of(&policy) {
+        // First all in v2 words, so that v1 words in v2 settings come out the same as v2's own.
+        to_v2_words(pair, &mut members);
         for (v1, v2) in pair.members {
             rename(&mut members, v2, v1);
         }
         if pair.v1 == "NAT" {
-            port_mapping_from_v2(&mut members);
+            port_mapping_to_v1_words(&mut members);
         }
         kind = named(kind, pair.v1);
     }
     Policy { kind, settings: None, extra: members }
 }
 
-fn read_members(settings: &RawJson) -> Option<Extra> {
+fn pair_of(policy: &Policy) -> Option<&'static Pair> {
+    PAIRS.iter().find(|pair| policy.kind.is(pair.v1) || policy.kind.is(pair.v2))
+}
+
+/// What a policy says: in its settings and beside its type. `None` when the settings are not an object, or when one
+/// of their members would be read as part of the envelope in the flat form.
+fn members(policy: &Policy) -> Option<Extra> {
+    let Some(settings) = &policy.settings else {
+        return Some(policy.extra.clone());
+    };
     let Members(members) = settings.read().ok()?;
-    Some(Extra(members.into_iter().map(|(key, value)| (key.into_owned(), RawJson::from(value))).collect()))
+    let mut members =
+        Extra(members.into_iter().map(|(key, value)| (key.into_owned(), RawJson::from(value))).collect());
+    if members.get("Type").is_some() || members.get("Settings").is_some() {
+        return None;
+    }
+    super::carry::merge(&mut members, &policy.extra);
+    Some(members)
+}
+
+/// Microsoft's sample page says `Data` where everyone else says `Settings`.
+fn data_as_settings(policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    if policy.settings.is_none() && policy.extra.get("Data").is_some_and(|data| data.get().starts_with('{')) {
+        policy.settings = policy.extra.remove("Data");
+    }
+    policy
+}
+
+fn to_v2_words(pair: &Pair, members: &mut Extra) {
+    for (v1, v2) in pair.members {
+        rename(members, v2, v2);
+        rename(members, v1, v2);
+    }
+    match pair.v1 {
+        "NAT" => port_mapping_to_v2_words(members),
+        "ACL" => acl_to_v2_words(members),
+        _ => {}
+    }
 }
 
 /// The type `name`, in the spelling it came in when that is the same word.
@@ -110,7 +141,7 @@ fn replace(members: &mut Extra, from: &str, to: &str, value: RawJson) {
     members.set(to, value);
 }
 
-fn port_mapping_to_v2(members: &mut Extra) {
+fn port_mapping_to_v2_words(members: &mut Extra) {
     if let Some(number) = members.read::<protocol::Protocol>("Protocol") {
         members.set("Protocol", RawJson::of(&number));
     }
@@ -121,8 +152,8 @@ fn port_mapping_to_v2(members: &mut Extra) {
     }
 }
 
-fn port_mapping_from_v2(members: &mut Extra) {
-    if let Some(number) = members.read::<u32>("Protocol") {
+fn port_mapping_to_v1_words(members: &mut Extra) {
+    if let Some(protocol::Protocol(number)) = members.read("Protocol") {
         // v1 names the protocol; digits are what is left for those without a name.
         let name = protocol::name(number).map_or_else(|| number.to_string(), str::to_owned);
         members.set("Protocol", RawJson::of(&name));
@@ -139,7 +170,7 @@ fn port_mapping_from_v2(members: &mut Extra) {
 }
 
 /// v1 has a number and a list for protocol and ports, v2 only the list.
-fn acl_to_v2(members: &mut Extra) {
+fn acl_to_v2_words(members: &mut Extra) {
     for (number, list) in
         [("Protocol", "Protocols"), ("LocalPort", "LocalPorts"), ("RemotePort", "RemotePorts")]
     {
