@@ -272,6 +272,7 @@ fn policies_cross_both_ways() {
             r#"{"Type":"INTERFACECONSTRAINT","Settings":"eth0"}"#,
         ),
         (r#"{"Type":"L2Driver"}"#, r#"{"Type":"L2Driver"}"#),
+        (r#"{"Type":"HostRoute"}"#, r#"{"Type":"HostRoute","Settings":{}}"#),
         (r#"{"Type":17,"A":1}"#, r#"{"Type":17,"Settings":{"A":1}}"#),
     ] {
         let (old, new) = (hcn::Policy::parse(flat).unwrap(), hcn::Policy::parse(envelope).unwrap());

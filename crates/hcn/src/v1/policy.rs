@@ -52,7 +52,8 @@ pub fn policy_to_v2(policy: &Policy) -> Policy {
     if policy.settings.is_some() && policy.extra.is_empty() && kind == policy.kind && members == given {
         return policy.clone();
     }
-    let settings = (!members.is_empty()).then(|| crate::json::object(&members));
+    // A policy without settings has none, but Microsoft's schema wants an empty object for this one.
+    let settings = (!members.is_empty() || kind.is("HostRoute")).then(|| crate::json::object(&members));
     Policy { kind, settings, extra: Extra::default() }
 }
 
