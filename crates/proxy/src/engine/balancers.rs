@@ -473,11 +473,21 @@ impl Proxy {
         if taken && !pass.relisted && !pass.down {
             pass.relisted = true;
             match self.relist(pass) {
-                Ok(()) => return self.converge(frontend, pass),
+                // Trying again at once is worth while only if something was out of date.
+                Ok(()) if self.is_outdated(target) => return self.converge(frontend, pass),
+                Ok(()) => {}
                 Err(error) => return self.balancer_failed(frontend, "list load balancers for", &error, pass),
             }
         }
         self.balancer_failed(frontend, what, error, pass)
+    }
+
+    /// Whether HNS holds something at the target's frontend, or lacks a backend, that the target did not know of.
+    fn is_outdated(&self, target: &Target) -> bool {
+        let frontend = target.wanted.frontend;
+        !self.observed.balancers_at(frontend).is_empty()
+            || self.observed.balancer(self.balancer_id(&frontend)).is_some()
+            || target.backends.iter().any(|&id| self.observed.endpoint(id).is_none())
     }
 
     fn balancer_failed(
