@@ -101,6 +101,8 @@ pub struct Observed {
     balancers: FxHashMap<Guid, ObservedBalancer>,
     by_frontend: FxHashMap<Frontend, Ids>,
     references: FxHashMap<Guid, u32>,
+    /// How many frontends have the address as their VIP.
+    vips: FxHashMap<IpAddr, u32>,
     /// Ids whose state is unknown.
     uncertain: FxHashSet<Guid>,
 }
@@ -136,6 +138,9 @@ impl Observed {
         self.remove_balancer(id);
         for &frontend in &balancer.frontends {
             self.by_frontend.entry(frontend).or_default().push(id);
+            if let Some(vip) = frontend.vip {
+                *self.vips.entry(vip).or_default() += 1;
+            }
         }
         for &backend in &balancer.backends {
             *self.references.entry(backend).or_default() += 1;
@@ -155,14 +160,12 @@ impl Observed {
                     self.by_frontend.remove(frontend);
                 }
             }
+            if let Some(vip) = frontend.vip {
+                release(&mut self.vips, vip);
+            }
         }
         for backend in &old.backends {
-            if let Some(count) = self.references.get_mut(backend) {
-                *count -= 1;
-                if *count == 0 {
-                    self.references.remove(backend);
-                }
-            }
+            release(&mut self.references, *backend);
         }
         Some(old)
     }
@@ -230,6 +233,11 @@ impl Observed {
         self.references.contains_key(&endpoint)
     }
 
+    /// Whether a load balancer has the address as a VIP.
+    pub fn is_vip(&self, address: IpAddr) -> bool {
+        self.vips.contains_key(&address)
+    }
+
     /// The frontends of the load balancers that refer to an endpoint. Walks all load balancers: for rare events.
     pub fn frontends_of_endpoint(&self, endpoint: Guid) -> Vec<Frontend> {
         if !self.is_referenced(endpoint) {
@@ -262,6 +270,16 @@ impl Observed {
     /// The id has been read and is not there, or needs no reading any more.
     pub fn settle(&mut self, id: Guid) {
         self.uncertain.remove(&id);
+    }
+}
+
+/// Takes one from a count that is not kept at zero.
+fn release<K: Eq + std::hash::Hash>(counts: &mut FxHashMap<K, u32>, key: K) {
+    if let std::collections::hash_map::Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
     }
 }
 

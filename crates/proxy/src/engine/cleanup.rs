@@ -100,7 +100,7 @@ impl Proxy {
             self.backoff.succeeded(&key);
             return;
         }
-        if self.observed.is_referenced(id) {
+        if self.observed.is_referenced(id) || self.stands_under_vip(id) {
             // A load balancer that is somebody else's, or whose deletion is still to come, refers to it.
             return;
         }
@@ -154,6 +154,13 @@ impl Proxy {
                 && self.observed.resolve(*address) == Some(id)
         };
         !endpoint.addresses.iter().any(stands_for)
+    }
+
+    /// Whether it is the endpoint of a cluster IP, on an overlay, that a load balancer still has as its VIP.
+    fn stands_under_vip(&self, id: Guid) -> bool {
+        self.observed
+            .endpoint(id)
+            .is_some_and(|endpoint| endpoint.addresses.iter().any(|&address| self.observed.is_vip(address)))
     }
 
     fn deletion_failed(&mut self, id: Guid, kind: &str, error: &hcn::Error, pass: &mut Pass) {
