@@ -73,6 +73,11 @@ impl<K: Eq + Hash + Clone> Backoff<K> {
         self.entries.iter()
     }
 
+    /// Forgets the keys that were due at a time and that nobody has tried again, among those that may be forgotten.
+    pub fn forget_overdue(&mut self, now: Duration, may: impl Fn(&K) -> bool) {
+        self.entries.retain(|key, entry| entry.at > now || !may(key));
+    }
+
     /// Lets every key be tried at once (the world has changed), without forgetting the attempts.
     pub fn hurry(&mut self) {
         for entry in self.entries.values_mut() {

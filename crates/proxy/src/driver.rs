@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use services::{Change, Cluster, NodeFacts, Perspective, ServiceKey};
+use services::{Change, Cluster, Perspective, ServiceKey};
 
 use crate::config::{Interface, NodeInput};
 use crate::engine::Proxy;
@@ -18,13 +18,16 @@ pub struct Driver {
     interfaces: Vec<Interface>,
     perspective: Perspective,
     primary_address: Option<std::net::IpAddr>,
+    /// The Node's addresses as last seen.
+    addresses: Vec<std::net::IpAddr>,
 }
 
 impl Driver {
     /// Puts the two together for the node named in the perspective. Its families and limits follow what HNS says.
     pub fn new(cluster: Cluster, proxy: Proxy, perspective: Perspective, interfaces: Vec<Interface>) -> Self {
         let node = Arc::clone(&perspective.node);
-        let mut driver = Self { cluster, proxy, node, interfaces, perspective, primary_address: None };
+        let (primary_address, addresses) = (None, Vec::new());
+        let mut driver = Self { cluster, proxy, node, interfaces, perspective, primary_address, addresses };
         driver.follow_nodes();
         driver
     }
@@ -96,10 +99,16 @@ impl Driver {
         !dirty.is_empty()
     }
 
+    /// A Node that is deleted, or has lost its addresses, is still this machine: what was last known holds until the
+    /// Node says something else (kubernetes/kubernetes#138183).
     fn follow_nodes(&mut self) {
-        let own = self.cluster.node(&self.node);
-        self.perspective.zone = own.and_then(|own| own.zone.clone());
-        let mut input = node_input(&self.cluster, own, &self.node, &self.interfaces);
+        if let Some(own) = self.cluster.node(&self.node) {
+            self.perspective.zone.clone_from(&own.zone);
+            if !own.addresses.is_empty() {
+                self.addresses.clone_from(&own.addresses);
+            }
+        }
+        let mut input = node_input(&self.cluster, &self.addresses, &self.node, &self.interfaces);
         if let Some(primary) = self.primary_address {
             // It takes the place of the Node's own address of its family, and its family comes first.
             input.addresses.retain(|&address| address.is_ipv4() != primary.is_ipv4());
@@ -111,7 +120,7 @@ impl Driver {
 
 fn node_input(
     cluster: &Cluster,
-    own: Option<&NodeFacts>,
+    addresses: &[std::net::IpAddr],
     name: &Arc<str>,
     interfaces: &[Interface],
 ) -> NodeInput {
@@ -124,7 +133,7 @@ fn node_input(
     other_nodes.dedup();
     NodeInput {
         name: Arc::clone(name),
-        addresses: own.map(|own| own.addresses.clone()).unwrap_or_default(),
+        addresses: addresses.to_vec(),
         interfaces: interfaces.to_vec(),
         other_nodes,
     }

@@ -21,7 +21,7 @@ struct Target {
     source_vip: Option<IpAddr>,
     /// Sorted.
     backends: Vec<Guid>,
-    /// A backend that should be there failed to be made.
+    /// An endpoint could not be made or brought up to date; that is tried again.
     partial: bool,
 }
 
@@ -138,7 +138,10 @@ impl Proxy {
                 backends.reserve(list.len());
                 for &backend in &**list {
                     match self.backend_endpoint(backend, pass) {
-                        Ok(id) => backends.push(id),
+                        Ok(found) => {
+                            backends.push(found.id);
+                            partial |= found.behind;
+                        }
                         Err(NoEndpoint::Down) => return None,
                         Err(NoEndpoint::LocalMissing) => left_out.push((
                             backend.address,
@@ -165,7 +168,7 @@ impl Proxy {
         }
         if let Some(vip) = wanted.vip_endpoint {
             match self.vip_endpoint(vip, pass) {
-                Ok(_) => {}
+                Ok(found) => partial |= found.behind,
                 Err(NoEndpoint::Down | NoEndpoint::LocalMissing) => return None,
                 Err(NoEndpoint::Failed(error)) => {
                     self.wait(

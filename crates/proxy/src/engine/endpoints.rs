@@ -41,6 +41,13 @@ impl EndpointRole {
     }
 }
 
+/// The endpoint of an address.
+pub(super) struct Found {
+    pub(super) id: Guid,
+    /// Its provider address is not the wanted one yet; that is tried again.
+    pub(super) behind: bool,
+}
+
 /// Why an address has no endpoint.
 pub(super) enum NoEndpoint {
     /// The slice says local and HNS has none: it may appear any time.
@@ -66,29 +73,33 @@ pub(crate) fn conjured_mac(address: IpAddr) -> String {
 
 impl Proxy {
     /// The endpoint of a backend; made when it is remote and missing.
-    pub(super) fn backend_endpoint(&mut self, backend: Backend, pass: &mut Pass) -> Result<Guid, NoEndpoint> {
+    pub(super) fn backend_endpoint(
+        &mut self,
+        backend: Backend,
+        pass: &mut Pass,
+    ) -> Result<Found, NoEndpoint> {
         if let Some(id) = self.observed.resolve(backend.address)
             && !self.observed.is_doubted(id)
         {
-            self.follow_provider_address(id, backend.address, EndpointRole::Remote, pass);
-            return Ok(id);
+            let behind = !self.follow_provider_address(id, backend.address, EndpointRole::Remote, pass);
+            return Ok(Found { id, behind });
         }
         if backend.local {
             self.missing_locals.insert(backend.address);
             return Err(NoEndpoint::LocalMissing);
         }
-        self.make(EndpointRole::Remote, backend.address, pass)
+        self.make(EndpointRole::Remote, backend.address, pass).map(|id| Found { id, behind: false })
     }
 
     /// The endpoint of a cluster IP on an overlay.
-    pub(super) fn vip_endpoint(&mut self, vip: IpAddr, pass: &mut Pass) -> Result<Guid, NoEndpoint> {
+    pub(super) fn vip_endpoint(&mut self, vip: IpAddr, pass: &mut Pass) -> Result<Found, NoEndpoint> {
         if let Some(id) = self.observed.resolve(vip)
             && !self.observed.is_doubted(id)
         {
-            self.follow_provider_address(id, vip, EndpointRole::Vip, pass);
-            return Ok(id);
+            let behind = !self.follow_provider_address(id, vip, EndpointRole::Vip, pass);
+            return Ok(Found { id, behind });
         }
-        self.make(EndpointRole::Vip, vip, pass)
+        self.make(EndpointRole::Vip, vip, pass).map(|id| Found { id, behind: false })
     }
 
     fn wanted_provider_address(&self, role: EndpointRole, address: IpAddr) -> Option<IpAddr> {
@@ -216,18 +227,25 @@ impl Proxy {
     }
 
     /// Pods move between nodes' ranges and nodes change addresses: the endpoint follows in place.
-    fn follow_provider_address(&mut self, id: Guid, address: IpAddr, role: EndpointRole, pass: &mut Pass) {
-        let Some(wanted) = self.wanted_provider_address(role, address) else { return };
-        let Some(endpoint) = self.observed.endpoint(id) else { return };
+    /// False: it could not, and is tried again.
+    fn follow_provider_address(
+        &mut self,
+        id: Guid,
+        address: IpAddr,
+        role: EndpointRole,
+        pass: &mut Pass,
+    ) -> bool {
+        let Some(wanted) = self.wanted_provider_address(role, address) else { return true };
+        let Some(endpoint) = self.observed.endpoint(id) else { return true };
         if !endpoint.remote
             || endpoint.owner == EndpointOwner::Foreign
             || endpoint.provider_address == Some(wanted)
         {
-            return;
+            return true;
         }
         let key = Retryable::Endpoint(address);
         if pass.down || !self.backoff.is_due(&key, pass.now) {
-            return;
+            return false;
         }
         let from = endpoint.provider_address.map(|address| address.to_string()).unwrap_or_default();
         let policies = PolicyList { policies: vec![provider_policy(wanted)], ..PolicyList::default() };
@@ -249,12 +267,14 @@ impl Proxy {
                     fields: vec![field("ProviderAddress", &from, wanted.to_string())],
                     why: "the node behind the address has changed".to_owned(),
                 });
+                true
             }
             Err(error) => {
                 pass.failed(format!("modify endpoint {address}"), &error);
                 if !pass.down {
                     self.backoff.failed(key, error.to_string(), &*self.clock, &*self.entropy);
                 }
+                false
             }
         }
     }

@@ -298,7 +298,9 @@ impl Proxy {
         if self.signals.disconnected.load(Ordering::Acquire) || self.signals.nudged.load(Ordering::Acquire) {
             return self.clock.now();
         }
-        self.next_check.min(retry)
+        let next = self.next_check.min(retry);
+        // While HNS cannot be read nothing else is done either.
+        self.backoff.get(&Retryable::Read).map_or(next, |read| next.max(read.at))
     }
 
     /// Makes the next pass check HNS, whatever time it is.
@@ -332,6 +334,11 @@ impl Proxy {
                     pass.report.failures.last().map(|failure| failure.error.clone()).unwrap_or_default();
                 self.backoff.failed(Retryable::Read, error, &*self.clock, &*self.entropy);
                 self.next_check = Duration::ZERO;
+            } else {
+                // Whatever was due and somebody still needs has been tried by now. The rest would wake up for nothing.
+                self.backoff.forget_overdue(pass.now, |key| {
+                    !matches!(key, Retryable::Read | Retryable::MissingLocals)
+                });
             }
             self.note_port_pool();
         }

@@ -87,6 +87,9 @@ impl Proxy {
         // Endpoints in one call of the v1 API: it lists whole objects, where v2 takes three calls for each.
         let endpoints = self.list_endpoints()?;
         let balancers = self.hcn.list::<LoadBalancer>(&Query::all())?;
+        if let Some((id, _)) = balancers.iter().find(|(id, document)| document.id != Some(*id)) {
+            return Err(empty_answer("load balancer", *id));
+        }
         for (id, endpoint) in endpoints {
             self.observed.put_endpoint(id, endpoint);
         }
@@ -125,6 +128,9 @@ impl Proxy {
     fn find_network(&mut self) -> hcn::Result<Option<(Guid, Network)>> {
         let name = &self.config.network_name;
         let found = self.hcn.list::<Network>(&Query::by_name(name))?;
+        if let Some((id, _)) = found.iter().find(|(id, document)| document.id != Some(*id)) {
+            return Err(empty_answer("network", *id));
+        }
         Ok(found.into_iter().find(|(_, network)| network.name.as_deref() == Some(name)))
     }
 
@@ -157,6 +163,9 @@ impl Proxy {
     fn check(&mut self, pass: &mut Pass) -> hcn::Result<()> {
         let Some(network) = self.network.clone() else { return Ok(()) };
         match self.hcn.get::<Network>(network.id) {
+            Ok(document) if document.id != Some(network.id) => {
+                return Err(empty_answer("network", network.id));
+            }
             Ok(document) => {
                 let now = network_state(network.id, &document);
                 if now != network {
@@ -183,6 +192,9 @@ impl Proxy {
         let vanished: Vec<Guid> =
             self.observed.endpoints().map(|(id, _)| id).filter(|id| !listed.contains(id)).collect();
         for id in vanished {
+            if self.source_vip.is_some_and(|(source_vip, _)| source_vip == id) {
+                self.source_vip_lost();
+            }
             let users = self.observed.frontends_of_endpoint(id);
             if let Some(old) = self.observed.remove_endpoint(id) {
                 if old.owner == EndpointOwner::Ours {
@@ -610,5 +622,42 @@ fn network_state(id: Guid, document: &Network) -> NetworkState {
         overlay: document.network_mode() == NetworkMode::Overlay,
         subnets: document.subnets().filter_map(|subnet| subnet.prefix.parse().ok()).collect(),
         remote_subnets,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hcn::Policy;
+
+    use super::*;
+
+    /// kube-proxy panics on the second one.
+    #[test]
+    fn a_remote_subnet_that_cannot_be_read_is_passed_over() {
+        let route = |prefix: &str, provider: &str| {
+            Policy::new(
+                "RemoteSubnetRoute",
+                &serde_json::json!({
+                    "DestinationPrefix": prefix, "IsolationId": 4096, "ProviderAddress": provider,
+                    "DistributedRouterMacAddress": "00-11-22-33-44-55",
+                }),
+            )
+        };
+        let document = Network {
+            mode: Some(NetworkMode::Overlay),
+            policies: vec![
+                route("10.50.2.0/24", "192.0.2.12"),
+                route("10.50.3.0-24", "192.0.2.13"),
+                route("10.50.4.0/24", ""),
+                Policy::new("RemoteSubnetRoute", &serde_json::json!({})),
+                route("10.50.5.0/24", "192.0.2.15"),
+            ],
+            ..Network::default()
+        };
+        let state = network_state(Guid::NIL, &document);
+        assert!(state.overlay);
+        let providers: Vec<String> =
+            state.remote_subnets.iter().map(|subnet| subnet.provider_address.to_string()).collect();
+        assert_eq!(providers, ["192.0.2.12", "192.0.2.15"]);
     }
 }

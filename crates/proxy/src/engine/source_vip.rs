@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use hcn::endpoint::IpConfig;
+use hcn::loadbalancer::Frontend;
 use hcn::namespace::NamespaceType;
 use hcn::query::SchemaVersion;
 use hcn::{Endpoint, Guid, HcnExt, Kind, Namespace};
@@ -13,6 +14,7 @@ use services::IpFamily;
 use super::endpoints::{SOURCE_VIP_KEY, field};
 use super::{OWNER, Pass, Proxy, Retryable};
 use crate::observed::{EndpointOwner, ObservedEndpoint};
+use crate::plan::SourceVip;
 use crate::status::{Action, Change, ConditionReason, ProxyCondition};
 
 /// The name of the endpoint that is made when none is found; found again by it after a restart.
@@ -44,6 +46,19 @@ impl Proxy {
                 self.set_condition(ProxyCondition::new(ConditionReason::SourceVipMissing, why));
                 None
             }
+        }
+    }
+
+    /// The source VIP's endpoint is gone: whoever needs one looks again, and so comes to make it anew.
+    pub(super) fn source_vip_lost(&mut self) {
+        self.source_vip = None;
+        let frontends: Vec<Frontend> = self
+            .wanted()
+            .filter(|(_, _, balancer)| balancer.source_vip == SourceVip::Dedicated)
+            .map(|(frontend, _, _)| *frontend)
+            .collect();
+        for frontend in frontends {
+            self.touch(frontend);
         }
     }
 
