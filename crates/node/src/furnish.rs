@@ -13,7 +13,7 @@ use hcn::namespace::NamespaceType;
 use hcn::network::{Ipam, IpamType, NetworkMode, Route, Subnet};
 use hcn::policy::PolicyList;
 use hcn::query::SchemaVersion;
-use hcn::{Endpoint, Guid, Hcn, HcnExt, Kind, Namespace, Network, Policy, Query};
+use hcn::{Endpoint, ErrorClass, Guid, Hcn, HcnExt, Kind, Namespace, Network, Policy, Query};
 use ipnet::IpNet;
 
 use crate::spec::{NetworkKind, NodeSpec, PodSpec};
@@ -219,10 +219,13 @@ impl Furnisher {
             schema_version: Some(SchemaVersion::V2),
             ..Namespace::default()
         };
-        let namespace = self
-            .hcn
-            .make(id.derive("namespace"), &sandbox)
-            .step(|| format!("create the namespace of pod {}", pod.name))?;
+        let namespace = id.derive("namespace");
+        match self.hcn.make(namespace, &sandbox) {
+            Ok(_) => {}
+            // The sandbox outlived its endpoint, as after a loss of endpoints.
+            Err(error) if error.class() == ErrorClass::AlreadyExists => {}
+            Err(error) => return Err(error).step(|| format!("create the namespace of pod {}", pod.name)),
+        }
         let request = EndpointRequest { endpoint_id: Some(id), ..EndpointRequest::default() };
         let request = ModifyNamespace::new(NamespaceRequestResource::Endpoint, RequestType::Add, &request);
         self.hcn

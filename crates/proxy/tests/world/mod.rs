@@ -194,6 +194,11 @@ impl World {
         self.driver = driver(&self.setup, &self.hns, &self.clock, self.proxy_runs, &self.cluster_objects);
     }
 
+    /// A proxy of its own over the same HNS and cluster.
+    pub fn another_driver(&self, setup: &Setup) -> Driver {
+        driver(setup, &self.hns, &self.clock, self.proxy_runs + 1, &self.cluster_objects)
+    }
+
     /// Passes, moving the clock to each wake-up, until nothing is left to do; at most `rounds`.
     pub fn settle(&mut self, rounds: usize) -> Report {
         let mut all = Report::default();

@@ -62,8 +62,15 @@ pub fn parse(text: &str) -> Vec<Object> {
     parsed.objects
 }
 
+/// Objects of manifests with faults, as far as they can be read.
+fn parse_faulty(text: &str) -> Vec<Object> {
+    let parsed = parse_bytes("scenario", text.as_bytes(), &manifests::Options::default());
+    assert!(!parsed.problems.is_empty(), "nothing is wrong with\n{text}");
+    parsed.objects
+}
+
 /// A Service in short.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ShortService {
     /// `name` or `namespace/name`.
@@ -98,13 +105,16 @@ pub struct ShortService {
     pub source_ranges: Vec<String>,
     #[serde(default)]
     pub health_check_node_port: Option<u16>,
+    /// The manifest has faults on purpose: it is not required that it is read without complaint.
+    #[serde(default)]
+    pub faulty: bool,
     /// So many Services: `web-0` with the address given, `web-1` with the next one…
     #[serde(default)]
     pub count: Option<usize>,
 }
 
 /// An EndpointSlice in short.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ShortSlice {
     /// The slice's name; default: the Service's name with `-1`.
@@ -226,7 +236,9 @@ impl ShortService {
             "spec": spec,
             "status": { "loadBalancer": { "ingress": ingress } },
         });
-        parse(&object.to_string()).remove(0)
+        let mut objects =
+            if self.faulty { parse_faulty(&object.to_string()) } else { parse(&object.to_string()) };
+        objects.remove(0)
     }
 }
 
