@@ -341,7 +341,7 @@ impl Step {
             None => (each, None),
         };
         let endpoints: Vec<String> =
-            endpoints.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect();
+            endpoints.split(", ").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect();
         let sets: Vec<String> = match sets {
             Some(sets) => sets.split('|').map(|set| set.trim().to_owned()).collect(),
             None => {
