@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use super::kube_proxy::KubeProxyArgs;
 use super::values::{self, ManifestPath};
 
-/// The largest manifest file that is read unless the user says otherwise: 256 MiB, some 600,000 endpoints.
-pub const DEFAULT_MAX_MANIFEST_BYTES: &str = "256MiB";
+/// The largest manifest file that is read unless the user says otherwise: 90 MiB, some 200,000 endpoints as `kubectl`
+/// writes them.
+pub const DEFAULT_MAX_MANIFEST_BYTES: &str = "90MiB";
 
 /// The cluster, for commands that cannot do without one.
 #[derive(Debug, Args)]
