@@ -60,7 +60,12 @@ pub struct ObservedBalancer {
     pub owner: Option<Box<str>>,
     /// It has several mappings or none, or a VIP that is no address: nothing that this proxy or kube-proxy makes.
     pub odd: bool,
+    /// HNS holds it and no longer acts on it: its network is gone.
+    pub degraded: bool,
 }
+
+/// The `State` of such a load balancer.
+const DEGRADED: u32 = 4;
 
 impl ObservedBalancer {
     /// Whether two readings agree in all that HNS acts on. A build may not hand the owner back.
@@ -87,6 +92,7 @@ impl ObservedBalancer {
             source_vip: document.source_vip.parse().ok(),
             backends: backends.into(),
             owner: document.owner.as_deref().map(Into::into),
+            degraded: document.extra.read::<u32>("State") == Some(DEGRADED),
         }
     }
 }
@@ -336,6 +342,7 @@ mod tests {
             backends: vec![backend].into(),
             owner: None,
             odd: false,
+            degraded: false,
         };
         let (a, b) = (Guid::from_u128(1), Guid::from_u128(2));
         let mut observed = Observed::default();

@@ -249,6 +249,7 @@ impl Proxy {
         let modifiable = self.features.supports(Feature::ModifyLoadBalancer)
             && !self.modify_ineffective
             && !observed.odd
+            && !observed.degraded
             && !forced;
         if foreign {
             self.trouble.entry(frontend).or_default().foreign = Some(id);
@@ -327,9 +328,7 @@ impl Proxy {
         pass: &mut Pass,
     ) -> Step {
         let frontend = target.wanted.frontend;
-        if let Err(error) = self.hcn.delete(Kind::LoadBalancer, id)
-            && !error.is_not_found()
-        {
+        if let Err(error) = self.delete_object(Kind::LoadBalancer, id) {
             self.observed.doubt(id);
             return self.balancer_failed(frontend, "delete", &error, pass);
         }
@@ -358,9 +357,7 @@ impl Proxy {
         let id = self.balancer_id(&frontend);
         if self.observed.balancer(id).is_some() {
             // Something malformed stands under the id: a create that failed half-way left it.
-            if let Err(error) = self.hcn.delete(Kind::LoadBalancer, id)
-                && !error.is_not_found()
-            {
+            if let Err(error) = self.delete_object(Kind::LoadBalancer, id) {
                 self.observed.doubt(id);
                 return self.balancer_failed(frontend, "delete a malformed load balancer at", &error, pass);
             }
@@ -436,6 +433,7 @@ impl Proxy {
                 backends: target.backends.clone().into(),
                 owner: Some(OWNER.into()),
                 odd: false,
+                degraded: false,
             },
         );
     }
@@ -491,6 +489,17 @@ impl Proxy {
         !self.observed.balancers_at(frontend).is_empty()
             || self.observed.balancer(self.balancer_id(&frontend)).is_some()
             || target.backends.iter().any(|&id| self.observed.endpoint(id).is_none())
+    }
+
+    /// What decides on the call that is made for a load balancer.
+    fn picture(&self, target: &Target) -> (Vec<Guid>, bool, Vec<bool>) {
+        let frontend = target.wanted.frontend;
+        let id = self.balancer_id(&frontend);
+        (
+            self.observed.balancers_at(frontend).to_vec(),
+            self.observed.balancer(id).is_some(),
+            target.backends.iter().map(|&backend| self.observed.endpoint(backend).is_some()).collect(),
+        )
     }
 
     fn balancer_failed(
@@ -567,6 +576,7 @@ fn all_fields(target: &Target) -> Vec<FieldChange> {
         backends: Box::default(),
         owner: None,
         odd: false,
+        degraded: false,
     };
     let mut fields = differences(&nothing, target);
     for change in &mut fields {
@@ -586,6 +596,9 @@ fn differences(observed: &ObservedBalancer, target: &Target) -> Vec<FieldChange>
             "several frontends in one load balancer",
             wanted.frontend.to_string(),
         ));
+    }
+    if observed.degraded {
+        fields.push(field("State", "degraded", "created".to_owned()));
     }
     if observed.backends[..] != target.backends[..] {
         fields.push(field("HostComputeEndpoints", &list(&observed.backends), list(&target.backends)));

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use hcn::{Guid, Kind};
+use hcn::{Guid, Kind, Query};
 
 use super::endpoints::{EndpointRole, SOURCE_VIP_KEY};
 use super::{Pass, Proxy, Retryable};
@@ -48,14 +48,10 @@ impl Proxy {
             self.backoff.succeeded(&key);
             return;
         }
-        match self.hcn.delete(Kind::LoadBalancer, id) {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                self.observed.doubt(id);
-                self.deletion_failed(id, "load balancer", &error, pass);
-                return;
-            }
+        if let Err(error) = self.delete_object(Kind::LoadBalancer, id) {
+            self.observed.doubt(id);
+            self.deletion_failed(id, "load balancer", &error, pass);
+            return;
         }
         self.forget_balancer(id);
         self.doomed.remove(&id);
@@ -71,6 +67,20 @@ impl Proxy {
             fields: Vec::new(),
             why: "no Service wants the frontend".to_owned(),
         });
+    }
+
+    /// Deletes an object. "Not found" may be about something else, such as the network that it was on, so it counts
+    /// as success only when the object cannot be found afterwards either.
+    pub(super) fn delete_object(&self, kind: Kind, id: Guid) -> hcn::Result<()> {
+        let error = match self.hcn.delete(kind, id) {
+            Err(error) if error.is_not_found() => error,
+            other => return other,
+        };
+        match self.hcn.query(kind, id, &Query::all()) {
+            Ok(_) => Err(error),
+            Err(gone) if gone.is_not_found() => Ok(()),
+            Err(unknown) => Err(unknown),
+        }
     }
 
     pub(super) fn collect_garbage(&mut self, pass: &mut Pass) {
@@ -104,14 +114,10 @@ impl Proxy {
             // A load balancer that is somebody else's, or whose deletion is still to come, refers to it.
             return;
         }
-        match self.hcn.delete(Kind::Endpoint, id) {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                self.observed.doubt(id);
-                self.deletion_failed(id, "endpoint", &error, pass);
-                return;
-            }
+        if let Err(error) = self.delete_object(Kind::Endpoint, id) {
+            self.observed.doubt(id);
+            self.deletion_failed(id, "endpoint", &error, pass);
+            return;
         }
         let old = self.observed.remove_endpoint(id);
         self.garbage.remove(&id);

@@ -148,6 +148,8 @@ impl World {
         let cluster = self.driver.cluster();
         let mut spec = NodeSpec::of(cluster, NODE, self.setup.network, "net", "cbr0", dual_stack)
             .expect("the fixture's node is complete");
+        let ranges = spec.pod_cidrs.clone();
+        let inside = |address: &IpAddr| ranges.iter().any(|range| range.contains(address));
         spec.pods = self
             .locals
             .iter()
@@ -158,6 +160,7 @@ impl World {
                     families => families
                         .iter()
                         .map(|family| address(if *family == IpFamily::V4 { local } else { &v6 }))
+                        .filter(inside)
                         .collect(),
                 };
                 node::PodSpec { name: format!("default/{local}"), addresses }
