@@ -156,7 +156,7 @@ fn defaults_are_those_of_kube_proxy() {
     assert_eq!(proxy.node.network, NetworkType::Overlay);
     assert_eq!(proxy.node.profile, None);
     assert_eq!(proxy.input.node(flags), None);
-    assert_eq!(proxy.input.common.max_manifest_bytes, 256 << 20);
+    assert_eq!(proxy.input.common.max_manifest_bytes, 90 << 20);
     assert!(!proxy.once && !proxy.input.common.strict);
 }
 
