@@ -491,17 +491,6 @@ impl Proxy {
             || target.backends.iter().any(|&id| self.observed.endpoint(id).is_none())
     }
 
-    /// What decides on the call that is made for a load balancer.
-    fn picture(&self, target: &Target) -> (Vec<Guid>, bool, Vec<bool>) {
-        let frontend = target.wanted.frontend;
-        let id = self.balancer_id(&frontend);
-        (
-            self.observed.balancers_at(frontend).to_vec(),
-            self.observed.balancer(id).is_some(),
-            target.backends.iter().map(|&backend| self.observed.endpoint(backend).is_some()).collect(),
-        )
-    }
-
     fn balancer_failed(
         &mut self,
         frontend: Frontend,
