@@ -2,7 +2,7 @@
 //!
 //! Prints one line per row, `bench-row|work|budget|measured|detail`, which `cargo xtask bench` puts into a table.
 
-#![allow(clippy::print_stdout, missing_docs, reason = "a bench prints what it measures")]
+#![expect(clippy::print_stdout, reason = "a bench prints what it measures")]
 
 mod null;
 
@@ -35,8 +35,7 @@ fn objects(services: usize, per_service: usize, pool: usize) -> Vec<Object> {
     );
     objects.extend(parse(&text));
     for number in 0..services {
-        text.clear();
-        text += &format!(
+        text = format!(
             r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"s{number}","namespace":"bench"}},"spec":{{"clusterIP":"10.96.{}.{}","ports":[{{"port":80}}]}}}}"#,
             number / 250,
             number % 250 + 1
@@ -126,7 +125,7 @@ impl Rig {
         let before = self.watch.meters();
         let start = self.clock.now();
         work(&mut self.driver);
-        let took = self.clock.now() - start;
+        let took = self.clock.now().saturating_sub(start);
         (took, Counts::between(&before, &self.watch.meters()))
     }
 }
@@ -157,7 +156,7 @@ impl Counts {
             writes,
             others: after.calls() - before.calls() - writes,
             lists: lists(after) - lists(before),
-            in_hns: time(after) - time(before),
+            in_hns: time(after).saturating_sub(time(before)),
         }
     }
 }
@@ -241,13 +240,13 @@ fn two_thousand() {
 fn ten_thousand() {
     let objects = objects(10_000, 10, 100_000);
     let before = resident_mib();
-    let mut null = rig(Arc::new(NullHcn::default()), &objects);
+    let mut null = rig(Arc::new(NullHcn), &objects);
     let (first, _) = null.measure(|driver| {
         let report = driver.pass();
         assert!(report.is_settled(), "{:?}", report.failures.first());
     });
     let resident = resident_mib().saturating_sub(before);
-    let changes = 1_000;
+    let changes = 1_000_usize;
     let (took, counts) = null.measure(|driver| {
         for number in 0..changes {
             driver.apply(Change::Set(slice(number, 10, 100_000, 1)));
@@ -260,7 +259,7 @@ fn ten_thousand() {
             std::hint::black_box(slice(number, 10, 100_000, 1));
         }
     });
-    let each = took.saturating_sub(making).as_secs_f64() * 1e6 / changes as f64;
+    let each = took.saturating_sub(making).as_secs_f64() * 1e6 / f64::from(1_000_u16);
     row(
         "plan + reconcile in process, 10,000 Services × 10 endpoints",
         "≤ 1 s first, ≤ 200 µs a change, ≤ 250 MB",

@@ -75,10 +75,15 @@ impl Run {
         assert_eq!(code(&described), 0, "{about}: {described:?}");
         assert!(text(&described).contains("programmed"), "{about}: {}", text(&described));
 
-        let listed = transom(&["hns", "list", "loadbalancers", "--state", self.state.to_str().unwrap(), "-o", "json"]);
+        let listed =
+            transom(&["hns", "list", "loadbalancers", "--state", self.state.to_str().unwrap(), "-o", "json"]);
         assert_eq!(code(&listed), 0, "{about}: {listed:?}");
         let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("the list is JSON");
-        assert_eq!(listed.as_array().map(Vec::len), Some(made), "{about}: what is listed is not what was made");
+        assert_eq!(
+            listed.as_array().map(Vec::len),
+            Some(made),
+            "{about}: what is listed is not what was made"
+        );
     }
 }
 

@@ -4,6 +4,8 @@
 //! `TRANSOM_CHURN_SEED=<seed> cargo test -p proxy --test churn`. The seeds are printed. `TRANSOM_CHURN_STEPS` sets
 //! the length of each walk.
 
+#![expect(clippy::print_stdout, reason = "a walk says its seed")]
+
 #[path = "../world/mod.rs"]
 mod world;
 

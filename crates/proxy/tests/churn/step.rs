@@ -442,38 +442,27 @@ impl Walk {
             self.world.driver.proxy().wanted().map(|(frontend, _, _)| *frontend).collect();
         let mut replaced = Vec::new();
         for ((kind, id), document) in &self.foreign {
-            match hns.query(*kind, *id, &hcn::Query::all()) {
-                Ok(now) => assert_eq!(
+            if let Ok(now) = hns.query(*kind, *id, &hcn::Query::all()) {
+                assert_eq!(
                     &now,
                     document,
                     "{when}: {kind} {id} of somebody else has changed\n{}",
                     self.story()
-                ),
-                Err(_) => {
-                    let held = *kind == Kind::LoadBalancer
-                        && LoadBalancer::parse(document)
-                            .expect("it was a load balancer")
-                            .frontends()
-                            .iter()
-                            .any(|frontend| self.ever_wanted(frontend, &wanted));
-                    assert!(held, "{when}: {kind} {id} of somebody else is gone\n{}", self.story());
-                    replaced.push((*kind, *id));
-                }
+                );
+                continue;
             }
+            let held = *kind == Kind::LoadBalancer
+                && LoadBalancer::parse(document)
+                    .expect("it was a load balancer")
+                    .frontends()
+                    .iter()
+                    .any(|frontend| ever_wanted(frontend, &wanted));
+            assert!(held, "{when}: {kind} {id} of somebody else is gone\n{}", self.story());
+            replaced.push((*kind, *id));
         }
         for key in replaced {
             self.foreign.remove(&key);
         }
-    }
-
-    /// A frontend that was wanted since the object was made counts, though it may not be wanted now.
-    fn ever_wanted(
-        &self,
-        frontend: &hcn::loadbalancer::Frontend,
-        wanted: &BTreeSet<hcn::loadbalancer::Frontend>,
-    ) -> bool {
-        wanted.contains(frontend)
-            || frontend.vip.is_some_and(|vip| (20..30).any(|last| vip == address(&format!("10.60.0.{last}"))))
     }
 
     fn story(&self) -> String {
@@ -494,4 +483,14 @@ impl Walk {
             tail.join("\n"),
         )
     }
+}
+
+/// A frontend that was wanted since the object was made counts, though it may not be wanted now: every cluster IP that
+/// a walk may choose.
+fn ever_wanted(
+    frontend: &hcn::loadbalancer::Frontend,
+    wanted: &BTreeSet<hcn::loadbalancer::Frontend>,
+) -> bool {
+    wanted.contains(frontend)
+        || frontend.vip.is_some_and(|vip| (20..30).any(|last| vip == address(&format!("10.60.0.{last}"))))
 }

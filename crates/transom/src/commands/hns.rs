@@ -227,7 +227,7 @@ fn tables(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Strin
                 id.to_string(),
                 join(balancer.frontends().iter().map(ToString::to_string)),
                 join(balancer.port_mappings.iter().map(|mapping| mapping.internal_port.to_string())),
-                shortened(backends.collect()),
+                shortened(&backends.collect::<Vec<_>>()),
                 balancer.source_vip.clone(),
                 flags.join(", "),
             ]);
@@ -242,7 +242,7 @@ fn join(parts: impl Iterator<Item = String>) -> String {
 }
 
 /// The first few, and how many more there are.
-fn shortened(parts: Vec<String>) -> String {
+fn shortened(parts: &[String]) -> String {
     const SHOWN: usize = 6;
     if parts.len() <= SHOWN + 1 {
         return parts.join(" ");
@@ -282,7 +282,7 @@ fn hnsdiag(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Stri
         if all {
             out.push_str("Networks:\n");
         }
-        let _ = writeln!(out, "{:<36} | {}", "ID", "Name");
+        let _ = writeln!(out, "{:<36} | Name", "ID");
         for (id, network) in objects::<Network>(hns, only)? {
             let _ = writeln!(out, "{id:<36} | {}", network.name.unwrap_or_default());
         }
@@ -290,7 +290,7 @@ fn hnsdiag(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Stri
     if wants(kind, ListKind::Endpoints) {
         if all {
             out.push_str("\nEndpoints:\n");
-            let _ = writeln!(out, "{:<36} | {:<36} | {}", "Name", "ID", "Virtual Network Name");
+            let _ = writeln!(out, "{:<36} | {:<36} | Virtual Network Name", "Name", "ID");
         }
         for (id, endpoint) in objects::<Endpoint>(hns, only)? {
             let name = endpoint.name.clone().unwrap_or_default();
@@ -310,7 +310,7 @@ fn hnsdiag(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Stri
         if all {
             out.push_str("\nNamespaces:\n");
         }
-        let _ = writeln!(out, "{:<36} | {}", "ID", "Endpoint IDs");
+        let _ = writeln!(out, "{:<36} | Endpoint IDs", "ID");
         for (id, namespace) in objects::<Namespace>(hns, only)? {
             let endpoints: Vec<String> = namespace
                 .resources
@@ -324,7 +324,7 @@ fn hnsdiag(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Stri
         if all {
             out.push_str("\nLoadBalancers:\n");
         }
-        let _ = writeln!(out, "{:<36} | {:<16} | {}", "ID", "Virtual IPs", "Direct IP IDs");
+        let _ = writeln!(out, "{:<36} | {:<16} | Direct IP IDs", "ID", "Virtual IPs");
         for (id, balancer) in objects::<LoadBalancer>(hns, only)? {
             let vips = balancer.frontend_vips.join(" ");
             let endpoints: Vec<String> = balancer.endpoints.iter().map(ToString::to_string).collect();
@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn long_lists_are_shortened_but_never_by_one() {
         let parts = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-        assert_eq!(shortened(parts(7)), "0 1 2 3 4 5 6");
-        assert_eq!(shortened(parts(8)), "0 1 2 3 4 5 and 2 more");
+        assert_eq!(shortened(&parts(7)), "0 1 2 3 4 5 6");
+        assert_eq!(shortened(&parts(8)), "0 1 2 3 4 5 and 2 more");
     }
 }

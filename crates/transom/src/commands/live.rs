@@ -59,13 +59,11 @@ pub(super) fn stay(mut session: Session, min_period: Duration) -> anyhow::Result
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stopped.try_recv().is_ok() {
-            return match finished.recv_timeout(GRACE) {
-                Ok(result) => result.map(|()| exit),
-                Err(_) => {
-                    tracing::warn!("A call of HNS is still under way; ending without it");
-                    Ok(exit)
-                }
-            };
+            if let Ok(result) = finished.recv_timeout(GRACE) {
+                return result.map(|()| exit);
+            }
+            tracing::warn!("A call of HNS is still under way; ending without it");
+            return Ok(exit);
         }
     }
 }
@@ -100,7 +98,7 @@ fn serve(session: &mut Session, inbox: &Receiver<Event>, min_period: Duration) -
         let mut edited = false;
         match inbox.recv_timeout(wait) {
             Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Ok(event) => edited |= take(session, event)?,
+            Ok(event) => edited |= take(session, event),
             Err(RecvTimeoutError::Timeout) => {}
         }
         // Edits come in bursts: what has come in by now, and what comes within the least period, is one pass.
@@ -108,7 +106,7 @@ fn serve(session: &mut Session, inbox: &Receiver<Event>, min_period: Duration) -
             let rest = (last + min_period).saturating_sub(session.clock.now());
             match inbox.recv_timeout(rest) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Ok(event) => edited |= take(session, event)?,
+                Ok(event) => edited |= take(session, event),
                 Err(RecvTimeoutError::Timeout) => break,
             }
         }
@@ -131,7 +129,7 @@ fn serve(session: &mut Session, inbox: &Receiver<Event>, min_period: Duration) -
 }
 
 /// Applies an event. True when the cluster may have changed.
-fn take(session: &mut Session, event: Event) -> anyhow::Result<bool> {
+fn take(session: &mut Session, event: Event) -> bool {
     match event {
         Event::Edited(update) => {
             report_problems(&update.problems);
@@ -139,12 +137,12 @@ fn take(session: &mut Session, event: Event) -> anyhow::Result<bool> {
             for change in update.changes {
                 session.driver.apply(change);
             }
-            Ok(changed)
+            changed
         }
         Event::Blind(error) => {
             tracing::error!(%error, "Edits of the manifests are no longer seen");
-            Ok(false)
+            false
         }
-        Event::Stop => Ok(false),
+        Event::Stop => false,
     }
 }

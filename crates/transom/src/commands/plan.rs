@@ -1,5 +1,6 @@
 //! `transom plan`: the difference between wanted and observed, without touching anything.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -53,7 +54,7 @@ pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
                 text.push_str(&render::difference(&report.changes));
             }
             for failure in &report.failures {
-                text.push_str(&format!("Failed: {}: {}\n", failure.what, failure.error));
+                let _ = writeln!(text, "Failed: {}: {}", failure.what, failure.error);
             }
             text
         }
