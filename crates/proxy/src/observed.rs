@@ -39,6 +39,13 @@ pub struct ObservedEndpoint {
     pub namespace: Option<Guid>,
 }
 
+impl ObservedEndpoint {
+    /// A local endpoint that is in no namespace: of a pod that is being set up or has gone, or the host's own.
+    fn lacks_namespace(&self) -> bool {
+        !self.remote && self.namespace.is_none()
+    }
+}
+
 /// A load balancer, cut down to what is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedBalancer {
@@ -107,16 +114,24 @@ pub struct Observed {
     balancers: FxHashMap<Guid, ObservedBalancer>,
     by_frontend: FxHashMap<Frontend, Ids>,
     references: FxHashMap<Guid, u32>,
+    /// Load balancers without direct server return.
+    without_dsr: usize,
     /// How many frontends have the address as their VIP.
     vips: FxHashMap<IpAddr, u32>,
     /// Ids whose state is unknown.
     uncertain: FxHashSet<Guid>,
+    /// Local endpoints that are in no namespace and that HNS refused as backends: they have no switch port.
+    portless: FxHashSet<Guid>,
 }
 
 impl Observed {
     /// Puts an endpoint in, replacing what was known under its id.
     pub fn put_endpoint(&mut self, id: Guid, endpoint: ObservedEndpoint) {
+        let still_portless = self.portless.contains(&id) && endpoint.lacks_namespace();
         self.remove_endpoint(id);
+        if still_portless {
+            self.portless.insert(id);
+        }
         for &address in &endpoint.addresses {
             self.by_address.entry(address).or_default().push(id);
         }
@@ -127,6 +142,7 @@ impl Observed {
     /// Forgets an endpoint that is known to be gone.
     pub fn remove_endpoint(&mut self, id: Guid) -> Option<ObservedEndpoint> {
         self.uncertain.remove(&id);
+        self.portless.remove(&id);
         let old = self.endpoints.remove(&id)?;
         for address in &old.addresses {
             if let Some(ids) = self.by_address.get_mut(address) {
@@ -151,6 +167,7 @@ impl Observed {
         for &backend in &balancer.backends {
             *self.references.entry(backend).or_default() += 1;
         }
+        self.without_dsr += usize::from(!balancer.flags.contains(LoadBalancerFlags::DSR));
         self.balancers.insert(id, balancer);
         self.uncertain.remove(&id);
     }
@@ -159,6 +176,7 @@ impl Observed {
     pub fn remove_balancer(&mut self, id: Guid) -> Option<ObservedBalancer> {
         self.uncertain.remove(&id);
         let old = self.balancers.remove(&id)?;
+        self.without_dsr -= usize::from(!old.flags.contains(LoadBalancerFlags::DSR));
         for frontend in &old.frontends {
             if let Some(ids) = self.by_frontend.get_mut(frontend) {
                 ids.retain(|other| *other != id);
@@ -197,7 +215,7 @@ impl Observed {
     }
 
     /// The endpoint that stands for an address: a local one before a remote one whatever the order they were listed
-    /// in, then ours, then the lowest id.
+    /// in, then ours, then the lowest id. One without a switch port comes last.
     pub fn resolve(&self, address: IpAddr) -> Option<Guid> {
         match self.endpoints_at(address) {
             [] => None,
@@ -205,6 +223,7 @@ impl Observed {
             several => several.iter().copied().min_by_key(|id| {
                 let rank =
                     self.endpoints.get(id).map_or(3, |endpoint| match (endpoint.remote, endpoint.owner) {
+                        _ if self.is_portless(*id) => 4,
                         (false, _) => 0,
                         (true, EndpointOwner::Ours) => 1,
                         (true, _) => 2,
@@ -212,6 +231,17 @@ impl Observed {
                 (rank, *id)
             }),
         }
+    }
+
+    /// Notes that HNS refused an endpoint as a backend because it has no switch port. False: that is not new, or
+    /// cannot be, because the endpoint is remote or in a namespace.
+    pub fn note_portless(&mut self, id: Guid) -> bool {
+        self.endpoints.get(&id).is_some_and(ObservedEndpoint::lacks_namespace) && self.portless.insert(id)
+    }
+
+    /// Whether HNS has refused the endpoint as a backend and it is still in no namespace.
+    pub fn is_portless(&self, id: Guid) -> bool {
+        self.portless.contains(&id)
     }
 
     /// The load balancer with this id.
@@ -222,6 +252,11 @@ impl Observed {
     /// All load balancers.
     pub fn balancers(&self) -> impl Iterator<Item = (Guid, &ObservedBalancer)> {
         self.balancers.iter().map(|(&id, balancer)| (id, balancer))
+    }
+
+    /// How many load balancers have no direct server return.
+    pub fn without_dsr(&self) -> usize {
+        self.without_dsr
     }
 
     /// How many load balancers there are.

@@ -3,27 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hcn::loadbalancer::{Distribution, Frontend, LoadBalancerFlags, PortMapping};
-use hcn::query::SchemaVersion;
-use hcn::{ErrorClass, Feature, Guid, HResult, HcnExt, Kind, LoadBalancer};
+use hcn::loadbalancer::Frontend;
+use hcn::{ErrorClass, Feature, Guid, HResult, HcnExt, Kind};
 use services::ServiceKey;
 
-use super::endpoints::{NoEndpoint, field};
+use super::endpoints::NoEndpoint;
+use super::target::{Target, all_fields, differences, document};
 use super::{OWNER, Pass, Proxy, Retryable};
 use crate::observed::ObservedBalancer;
 use crate::plan::{Backends, SourceVip, WantedBalancer};
 use crate::status::{Action, Change, ConditionReason, FieldChange, ProxyCondition};
-
-/// A wanted load balancer with everything resolved to what HNS knows.
-struct Target {
-    service: ServiceKey,
-    wanted: Arc<WantedBalancer>,
-    source_vip: Option<IpAddr>,
-    /// Sorted.
-    backends: Vec<Guid>,
-    /// An endpoint could not be made or brought up to date; that is tried again.
-    partial: bool,
-}
 
 /// Whether a frontend is done with.
 #[derive(PartialEq, Eq)]
@@ -145,7 +134,7 @@ impl Proxy {
                         Err(NoEndpoint::Down) => return None,
                         Err(NoEndpoint::LocalMissing) => left_out.push((
                             backend.address,
-                            "the slice places it on this node, but HNS has no endpoint with this address"
+                            "the slice places it on this node, but HNS has no attached local endpoint with this address"
                                 .to_owned(),
                         )),
                         Err(NoEndpoint::Failed(error)) => {
@@ -303,7 +292,11 @@ impl Proxy {
                 return Some(self.balancer_failed(frontend, "verify", &error, pass));
             }
         }
-        if self.observed.balancer(id).is_none_or(|observed| !self::differences(observed, target).is_empty()) {
+        if self
+            .observed
+            .balancer(id)
+            .is_none_or(|observed| !super::target::differences(observed, target).is_empty())
+        {
             self.note_modify_ineffective("a modified load balancer read back unchanged");
             return None;
         }
@@ -468,6 +461,16 @@ impl Proxy {
                 ),
             ));
         }
+        if error.code == HResult::PORT_NOT_FOUND && !pass.down {
+            // A pod that is being set up, or was not cleared away, must not cost the others their load balancer.
+            let mut learned = false;
+            for &backend in &target.backends {
+                learned |= self.observed.note_portless(backend);
+            }
+            if learned {
+                return self.converge(frontend, pass);
+            }
+        }
         let taken = matches!(error.class(), ErrorClass::AlreadyExists | ErrorClass::PortTaken)
             || error.code == HResult::INVALID_JSON_REFERENCE
             || error.class() == ErrorClass::NotFound;
@@ -512,11 +515,7 @@ impl Proxy {
 
     /// Load balancers without DSR each take a block of 64 dynamic ports per protocol: say so before they run out.
     pub(super) fn note_port_pool(&mut self) {
-        let without_dsr = self
-            .observed
-            .balancers()
-            .filter(|(_, balancer)| !balancer.flags.contains(LoadBalancerFlags::DSR))
-            .count();
+        let without_dsr = self.observed.without_dsr();
         let blocks = self.config.dynamic_ports as usize / 64;
         if without_dsr * 10 >= blocks * 9 {
             self.set_condition(ProxyCondition::new(
@@ -529,104 +528,4 @@ impl Proxy {
             self.clear_condition(ConditionReason::PortPoolLow);
         }
     }
-}
-
-fn document(id: Guid, target: &Target) -> LoadBalancer {
-    let wanted = &target.wanted;
-    LoadBalancer {
-        id: Some(id),
-        owner: Some(OWNER.to_owned()),
-        endpoints: target.backends.clone(),
-        source_vip: target.source_vip.map(|address| address.to_string()).unwrap_or_default(),
-        frontend_vips: wanted.frontend.vip.map(|vip| vip.to_string()).into_iter().collect(),
-        port_mappings: vec![PortMapping {
-            protocol: wanted.frontend.protocol,
-            internal_port: wanted.internal_port,
-            external_port: wanted.frontend.port,
-            distribution: Some(wanted.distribution.clone())
-                .filter(|distribution| *distribution != Distribution::None),
-            flags: wanted.mapping_flags,
-            ..PortMapping::default()
-        }],
-        flags: wanted.flags,
-        schema_version: Some(SchemaVersion::V2),
-        ..LoadBalancer::default()
-    }
-}
-
-fn all_fields(target: &Target) -> Vec<FieldChange> {
-    let nothing = ObservedBalancer {
-        frontends: smallvec::SmallVec::new(),
-        internal_port: 0,
-        distribution: Distribution::None,
-        mapping_flags: hcn::loadbalancer::PortMappingFlags::empty(),
-        flags: LoadBalancerFlags::empty(),
-        source_vip: None,
-        backends: Box::default(),
-        owner: None,
-        odd: false,
-        degraded: false,
-    };
-    let mut fields = differences(&nothing, target);
-    for change in &mut fields {
-        change.from.clear();
-    }
-    fields
-}
-
-/// The fields in which an observed load balancer differs from what is wanted. The id, the owner and the order of
-/// backends do not count.
-fn differences(observed: &ObservedBalancer, target: &Target) -> Vec<FieldChange> {
-    let wanted = &target.wanted;
-    let mut fields = Vec::new();
-    if observed.odd {
-        fields.push(field(
-            "FrontendVIPs",
-            "several frontends in one load balancer",
-            wanted.frontend.to_string(),
-        ));
-    }
-    if observed.degraded {
-        fields.push(field("State", "degraded", "created".to_owned()));
-    }
-    if observed.backends[..] != target.backends[..] {
-        fields.push(field("HostComputeEndpoints", &list(&observed.backends), list(&target.backends)));
-    }
-    if observed.internal_port != wanted.internal_port {
-        fields.push(field(
-            "InternalPort",
-            &observed.internal_port.to_string(),
-            wanted.internal_port.to_string(),
-        ));
-    }
-    if observed.source_vip != target.source_vip {
-        fields.push(field("SourceVIP", &address(observed.source_vip), address(target.source_vip)));
-    }
-    if observed.distribution != wanted.distribution {
-        fields.push(field(
-            "DistributionType",
-            &observed.distribution.name(),
-            wanted.distribution.name().into_owned(),
-        ));
-    }
-    if observed.mapping_flags != wanted.mapping_flags {
-        fields.push(field(
-            "PortMappings.Flags",
-            &observed.mapping_flags.names(),
-            wanted.mapping_flags.names(),
-        ));
-    }
-    if observed.flags != wanted.flags {
-        fields.push(field("Flags", &observed.flags.names(), wanted.flags.names()));
-    }
-    fields
-}
-
-fn list(ids: &[Guid]) -> String {
-    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    ids.join(" ")
-}
-
-fn address(address: Option<IpAddr>) -> String {
-    address.map(|address| address.to_string()).unwrap_or_default()
 }

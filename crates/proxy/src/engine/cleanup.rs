@@ -156,7 +156,10 @@ impl Proxy {
                 || self.network.as_ref().is_some_and(|network| !network.overlay);
         }
         let stands_for = |address: &IpAddr| {
-            (self.uses.contains_key(address) || self.vip_uses.contains_key(address))
+            // What is looked for on this node is not what a remote endpoint stands for.
+            let looked_for = endpoint.remote && self.missing_locals.contains(address);
+            !looked_for
+                && (self.uses.contains_key(address) || self.vip_uses.contains_key(address))
                 && self.observed.resolve(*address) == Some(id)
         };
         !endpoint.addresses.iter().any(stands_for)

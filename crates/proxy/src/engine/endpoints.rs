@@ -50,7 +50,7 @@ pub(super) struct Found {
 
 /// Why an address has no endpoint.
 pub(super) enum NoEndpoint {
-    /// The slice says local and HNS has none: it may appear any time.
+    /// The slice says local and HNS has none that is attached: it may appear any time.
     LocalMissing,
     /// It could not be made; it is tried again.
     Failed(String),
@@ -80,6 +80,7 @@ impl Proxy {
     ) -> Result<Found, NoEndpoint> {
         if let Some(id) = self.observed.resolve(backend.address)
             && !self.observed.is_doubted(id)
+            && self.can_serve(id, backend)
         {
             let behind = !self.follow_provider_address(id, backend.address, EndpointRole::Remote, pass);
             return Ok(Found { id, behind });
@@ -88,7 +89,16 @@ impl Proxy {
             self.missing_locals.insert(backend.address);
             return Err(NoEndpoint::LocalMissing);
         }
+        self.missing_locals.remove(&backend.address);
         self.make(EndpointRole::Remote, backend.address, pass).map(|id| Found { id, behind: false })
+    }
+
+    /// Whether an endpoint with the backend's address is the backend's. What the slice places on this node is not
+    /// reached through a remote endpoint, which stands for an earlier owner of the address on another node
+    /// (kubernetes/kubernetes#138000).
+    fn can_serve(&self, id: Guid, backend: Backend) -> bool {
+        let remote = self.observed.endpoint(id).is_some_and(|endpoint| endpoint.remote);
+        !(backend.local && remote || self.observed.is_portless(id))
     }
 
     /// The endpoint of a cluster IP on an overlay.

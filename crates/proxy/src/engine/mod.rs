@@ -13,9 +13,11 @@
 
 mod balancers;
 mod cleanup;
+mod context;
 mod endpoints;
 mod read;
 mod source_vip;
+mod target;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -352,7 +354,9 @@ impl Proxy {
     fn finish(&mut self, mut pass: Pass) -> Report {
         self.repairs_total += pass.report.repairs as u64;
         pass.report.conditions = self.conditions.iter().cloned().collect();
-        pass.report.pending = self.pending.len() + self.doomed.len() + usize::from(!self.is_ready());
+        // What HNS holds is not known while it cannot be read.
+        let unknown = !self.is_ready() || self.backoff.get(&Retryable::Read).is_some();
+        pass.report.pending = self.pending.len() + self.doomed.len() + usize::from(unknown);
         pass.report
     }
 
