@@ -5,7 +5,7 @@
 //! * **Blocking.** A call returns when HNS has answered. A real HNS may take seconds or never answer: callers that
 //!   must stay responsive call from a thread of their own.
 //! * **An error means that nothing is known.** The call may have had its effect, part of it or none. Only class
-//!   [`ErrorClass::NotFound`](crate::ErrorClass::NotFound) from a read by id says that the object is absent. An
+//!   [`ErrorClass::NotFound`] from a read by id says that the object is absent. An
 //!   error of [`Hcn::enumerate`] never means "none".
 //! * **Atomic** is one object: a create, modify or delete is seen whole or not at all by later calls, unless it
 //!   returned an error. Nothing is atomic across objects: what was enumerated may be gone when it is queried.

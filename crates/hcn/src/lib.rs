@@ -11,6 +11,34 @@
 //! | [`guid`], [`mac`], [`json`] | ids that keep their spelling; MAC addresses; documents that lose nothing in a round trip |
 //! | [`time`] | how every crate of Transom is given time and randomness |
 //!
+//! ```
+//! use hcn::policy::EndpointPolicy;
+//! use hcn::{Endpoint, Feature, Features, Version, needs, v1};
+//!
+//! // A v1 document, as HNSCall speaks it, is read like any other.
+//! let endpoint: Endpoint = v1::read_endpoint(
+//!     r#"{"Name": "10.50.2.5", "IPAddress": "10.50.2.5", "IsRemoteEndpoint": true,
+//!         "Policies": [{"Type": "PA", "PA": "192.0.2.12"}], "Custom": [1, 2]}"#,
+//! )?;
+//! assert!(endpoint.is_remote());
+//! assert_eq!(
+//!     endpoint.to_json(),
+//!     r#"{"Name":"10.50.2.5","Policies":[{"Type":"ProviderAddress","Settings":{"ProviderAddress":"192.0.2.12"}}],"IpConfigurations":[{"IpAddress":"10.50.2.5"}],"Flags":1,"Custom":[1, 2]}"#
+//! );
+//!
+//! // Policies are looked at through their typed form.
+//! let EndpointPolicy::ProviderAddress(behind) = EndpointPolicy::decode(&endpoint.policies[0])? else {
+//!     unreachable!()
+//! };
+//! assert_eq!(behind.provider_address, "192.0.2.12");
+//!
+//! // What a document needs can be asked before it is sent.
+//! let balancer = hcn::LoadBalancer::parse(r#"{"Flags": 1}"#)?;
+//! let old = Features::of(Version::new(9, 2));
+//! assert_eq!(needs::missing(&needs::of_load_balancer(&balancer), old).unwrap().feature, Feature::Dsr);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! This crate does no I/O and knows nothing of Kubernetes, packets or any particular HNS.
 
 pub mod api;

@@ -124,7 +124,7 @@ document! {
     pub struct PortRequest {
         /// The switch port.
         port_id: Option<Guid> = "PortId",
-        /// The virtual NIC, e.g. "<vm id>--<endpoint id>".
+        /// The virtual NIC, e.g. `<vm id>--<endpoint id>`.
         virtual_nic_name: Option<String> = "VirtualNicName",
         /// The virtual machine.
         virtual_machine_id: Option<Guid> = "VirtualMachineId",

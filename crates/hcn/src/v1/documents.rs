@@ -285,7 +285,7 @@ document! {
         id: Option<Guid> = "ID",
         /// ELB or ROUTE policies, flat.
         policies: Vec<Policy> = "Policies",
-        /// "/endpoints/<id>" of each endpoint.
+        /// `/endpoints/<id>` of each endpoint.
         references: Vec<String> = "References",
         /// HNS's internal resource tree; service-owned.
         resources: Option<RawJson> = "Resources",

@@ -76,7 +76,7 @@ fn invalid(detail: String) -> Error {
 
 /// A v1 policy list as a v2 document. Service-owned members are left out ([`Facts::of_policy_list`] has them).
 ///
-/// Errors: a reference that is not "/endpoints/<id>" (`HCN_E_INVALID_JSON_REFERENCE`); no policy, or one that is
+/// Errors: a reference that is not `/endpoints/<id>` (`HCN_E_INVALID_JSON_REFERENCE`); no policy, or one that is
 /// neither ELB nor ROUTE (`HCN_E_INVALID_POLICY_TYPE`); policies that cannot be one object
 /// (`HCN_E_INVALID_POLICY`).
 pub fn policy_list_to_v2(v1: &PolicyList) -> Result<PolicyListObject> {
