@@ -27,49 +27,66 @@ pub(crate) fn select(
     if properties.is_empty() {
         return Ok(state.ids(kind, env.switches.list_order));
     }
-    let candidates = candidates(state, env, kind, &properties)?;
+    let Candidates { ids, by } = candidates(state, env, kind, &properties)?;
+    let mut rest =
+        properties.0.iter().filter(|(name, _)| by.is_none_or(|by| !name.eq_ignore_ascii_case(by))).peekable();
+    if rest.peek().is_none() {
+        return Ok(ids);
+    }
+    let rest: Vec<_> = rest.collect();
     let mut matching = Vec::new();
-    for id in candidates {
+    for id in ids {
         let Some(object) = state.get(kind, id) else { continue };
         let mut keeps = true;
-        for (name, wanted) in &properties.0 {
+        for (name, wanted) in &rest {
             if !matches(state, env, &object, name, wanted, now)? {
                 keeps = false;
                 break;
             }
         }
         if keeps {
-            matching.push(object.id());
+            matching.push(id);
         }
     }
     Ok(matching)
 }
 
-/// The smallest list that an index gives; it may hold objects that other properties rule out.
-fn candidates(state: &State, env: &Env, kind: Kind, properties: &Extra) -> Result<Vec<Guid>> {
+/// What an index gives.
+struct Candidates {
+    /// The ids, as their objects spell them.
+    ids: Vec<Guid>,
+    /// The property that all of them have; the others are still to be looked at.
+    by: Option<&'static str>,
+}
+
+/// The smallest list that an index gives.
+fn candidates(state: &State, env: &Env, kind: Kind, properties: &Extra) -> Result<Candidates> {
     let order = env.switches.list_order;
     if let Some(raw) = properties.get("ID") {
-        let id = guid(raw);
-        return Ok(id.filter(|id| state.contains(kind, *id)).into_iter().collect());
+        let object = guid(raw).and_then(|id| state.get(kind, id));
+        return Ok(Candidates { ids: object.iter().map(Object::id).collect(), by: Some("ID") });
     }
     let name = properties.get("Name").filter(|_| !env.switches.filter_name_ignores_case);
     if let (Some(raw), Kind::Network | Kind::Endpoint) = (name, kind) {
         let name = text("Name", raw)?;
-        return Ok(match kind {
+        let ids = match kind {
             Kind::Network => state.networks_named(&name),
             _ => state.endpoints_named(&name, order),
-        });
+        };
+        return Ok(Candidates { ids, by: Some("Name") });
     }
     if kind == Kind::Endpoint {
         if let Some(raw) = properties.get("VirtualNetwork") {
-            return Ok(guid(raw).map(|id| state.endpoint_ids_on(id, order)).unwrap_or_default());
+            let ids = guid(raw).map(|id| state.endpoint_ids_on(id, order)).unwrap_or_default();
+            return Ok(Candidates { ids, by: Some("VirtualNetwork") });
         }
         if let Some(raw) = properties.get("VirtualNetworkName") {
             let networks = state.networks_named(&text("VirtualNetworkName", raw)?);
-            return Ok(networks.into_iter().flat_map(|id| state.endpoint_ids_on(id, order)).collect());
+            let ids = networks.into_iter().flat_map(|id| state.endpoint_ids_on(id, order)).collect();
+            return Ok(Candidates { ids, by: Some("VirtualNetworkName") });
         }
     }
-    Ok(state.ids(kind, order))
+    Ok(Candidates { ids: state.ids(kind, order), by: None })
 }
 
 fn text(name: &str, raw: &RawJson) -> Result<String> {

@@ -12,7 +12,7 @@ use hcn::{Feature, Guid, HResult, Kind, Result, v1};
 use crate::host::Protocol;
 use crate::policies;
 use crate::ports::{Holder, Space};
-use crate::record::{BalancerRecord, object_state};
+use crate::record::{BalancerRecord, Place, object_state};
 use crate::switches::{Distribution, ModifyBalancer, ModifyScope};
 use crate::tx::{Tx, refuse};
 
@@ -147,27 +147,24 @@ fn check_endpoints(
     let mut first = None;
     for endpoint in &mut doc.endpoints {
         *endpoint = switches.balancer_endpoint_case.of(*endpoint);
-        let Some(record) = tx.state.endpoints.get(*endpoint) else {
+        let Some(brief) = tx.state.endpoints.brief(*endpoint) else {
             if old.is_some_and(|old| old.doc.endpoints.contains(endpoint)) {
                 continue;
             }
             let detail = format!("load balancer HostComputeEndpoints: there is no endpoint {endpoint}");
             return Err(refuse(switches.unknown_reference, detail));
         };
-        first = first.or(Some(record.network));
-        if switches.balancer_needs_port && record.port.is_none() && !record.doc.is_remote() {
-            let mode = tx.state.mode(record.network);
+        first = first.or(Some(brief.network));
+        if switches.balancer_needs_port && brief.place == Place::Unattached {
+            let mode = tx.state.mode(brief.network);
             if matches!(mode, Some(NetworkMode::L2Bridge | NetworkMode::L2Tunnel)) {
-                let detail = format!(
-                    "load balancer HostComputeEndpoints: endpoint {endpoint} (state {}) has no switch port",
-                    record.state
-                );
+                let detail =
+                    format!("load balancer HostComputeEndpoints: endpoint {endpoint} has no switch port");
                 return Err(refuse(HResult::PORT_NOT_FOUND, detail));
             }
         }
-        let other_family = !record.addresses.is_empty()
-            && record.addresses.iter().all(|address| address.is_ipv6() != flagged);
-        if switches.one_family && other_family {
+        let (own, other) = if flagged { (brief.v6, brief.v4) } else { (brief.v4, brief.v6) };
+        if switches.one_family && other && !own {
             let family = if flagged { "IPv6" } else { "IPv4" };
             let detail =
                 format!("load balancer HostComputeEndpoints: endpoint {endpoint} has no {family} address");

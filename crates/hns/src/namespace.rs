@@ -83,8 +83,10 @@ fn free_compartment(tx: &Tx<'_>) -> u32 {
 pub(crate) fn modify(tx: &mut Tx<'_>, id: Guid, settings: &str) -> Result<()> {
     tx.namespace(id)?;
     let request = ModifyNamespace::parse(settings)?;
-    let resource = request.resource_type.clone().unwrap_or(NamespaceRequestResource::Container);
-    let action = request.request_type.clone().unwrap_or(RequestType::Add);
+    let (Some(resource), Some(action)) = (request.resource_type.clone(), request.request_type.clone()) else {
+        let detail = "namespace request: ResourceType or RequestType is absent";
+        return Err(refuse(HResult::INVALID_PARAMETER, detail));
+    };
     match (&resource, &action) {
         (NamespaceRequestResource::Endpoint, RequestType::Add | RequestType::Remove) => {
             let named: EndpointRequest = match &request.settings {

@@ -16,6 +16,7 @@ use crate::alloc::Mac;
 use crate::host::Protocol;
 use crate::policies::{self, NatPool};
 use crate::ports::{Block, HostPort, Space};
+use crate::state::Row;
 
 /// `State` of an object other than an endpoint.
 pub(crate) mod object_state {
@@ -118,6 +119,54 @@ pub(crate) struct RouteRecord {
     pub(crate) state: u16,
     pub(crate) network: Option<Guid>,
 }
+
+/// Where an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On another node.
+    Remote,
+    /// Here, on a switch port.
+    Attached,
+    /// Here, without a switch port.
+    Unattached,
+}
+
+/// What load balancers and SDN routes ask of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndpointBrief {
+    pub(crate) network: Guid,
+    pub(crate) place: Place,
+    /// Has an IPv4 address.
+    pub(crate) v4: bool,
+    /// Has an IPv6 address.
+    pub(crate) v6: bool,
+}
+
+impl Row for EndpointRecord {
+    type Brief = EndpointBrief;
+
+    fn brief(&self) -> EndpointBrief {
+        EndpointBrief {
+            network: self.network,
+            place: match (self.doc.is_remote(), self.port) {
+                (true, _) => Place::Remote,
+                (false, Some(_)) => Place::Attached,
+                (false, None) => Place::Unattached,
+            },
+            v4: self.addresses.iter().any(IpAddr::is_ipv4),
+            v6: self.addresses.iter().any(IpAddr::is_ipv6),
+        }
+    }
+}
+
+macro_rules! rows_without_brief {
+    ($($record:ty),*) => { $(impl Row for $record {
+        type Brief = ();
+
+        fn brief(&self) {}
+    })* };
+}
+rows_without_brief!(NetworkRecord, NamespaceRecord, BalancerRecord, RouteRecord);
 
 impl EndpointRecord {
     /// Fills in what follows from the document.

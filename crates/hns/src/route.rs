@@ -20,11 +20,11 @@ pub(crate) fn create(tx: &mut Tx<'_>, id: Guid, mut doc: SdnRoute) -> Result<Gui
     }
     let mut network = doc.network;
     for endpoint in &doc.endpoints {
-        let Some(record) = tx.state.endpoints.get(*endpoint) else {
+        let Some(brief) = tx.state.endpoints.brief(*endpoint) else {
             let detail = format!("SDN route HostComputeEndpoints: there is no endpoint {endpoint}");
             return Err(refuse(tx.env.switches.unknown_reference, detail));
         };
-        network = network.or(Some(record.network));
+        network = network.or(Some(brief.network));
     }
     for setting in doc.settings() {
         let text = &setting.destination_prefix;

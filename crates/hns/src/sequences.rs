@@ -29,7 +29,7 @@ enum Step {
     Join { namespace: u8, endpoint: u8, leave: bool },
     Container { namespace: u8, leave: bool },
     Policies { endpoint: u8, policy: u8, request: u8 },
-    Rebalance { balancer: u8, endpoints: Vec<u8>, port: u8, flags: u8 },
+    Rebalance { balancer: u8, endpoints: Vec<u8>, vip: u8, port: u8, flags: u8 },
     Attach { endpoint: u8, detach: bool },
     Subnet { network: u8, prefix: u8, remove: bool },
     Delete { kind: u8, which: u8, fault: u8 },
@@ -40,24 +40,48 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let backends = vec(any::<u8>(), 0..4);
+    let backends = || prop_oneof![1 => Just(Vec::new()), 9 => vec(any::<u8>(), 1..4)];
+    let rarely = || prop::bool::weighted(0.15);
+    let flags = || prop_oneof![4 => Just(1u8), 4 => Just(0), 1 => Just(2), 1 => Just(3)];
+    let policy = || prop_oneof![6 => Just(0u8), 5 => 1..5u8, 1 => Just(5)];
+    let delete = || prop_oneof![1 => Just(0u8), 4 => Just(1), 2 => Just(2), 5 => Just(3), 1 => Just(4)];
     prop_oneof![
-        2 => (0..6u8, any::<bool>(), any::<bool>()).prop_map(|(mode, volatile, bare)| Step::Network { mode, volatile, bare }),
-        6 => (any::<u8>(), 0..12u8, any::<bool>(), 0..6u8).prop_map(|(network, ip, remote, policy)| Step::Endpoint { network, ip, remote, policy }),
-        6 => (backends.clone(), 0..5u8, 0..6u8, 0..4u8, any::<bool>()).prop_map(|(endpoints, vip, port, flags, udp)| Step::Balancer { endpoints, vip, port, flags, udp }),
+        2 => (0..6u8, rarely(), rarely()).prop_map(|(mode, volatile, bare)| Step::Network { mode, volatile, bare }),
+        8 => (any::<u8>(), 0..16u8, any::<bool>(), policy())
+            .prop_map(|(network, ip, remote, policy)| Step::Endpoint { network, ip, remote, policy }),
+        8 => (backends(), 0..5u8, 0..6u8, flags(), any::<bool>())
+            .prop_map(|(endpoints, vip, port, flags, udp)| Step::Balancer { endpoints, vip, port, flags, udp }),
         1 => any::<u8>().prop_map(|endpoint| Step::Route { endpoint }),
         1 => (0..5u8).prop_map(|kind| Step::Namespace { kind }),
-        3 => (any::<u8>(), any::<u8>(), any::<bool>()).prop_map(|(namespace, endpoint, leave)| Step::Join { namespace, endpoint, leave }),
+        4 => (any::<u8>(), any::<u8>(), rarely())
+            .prop_map(|(namespace, endpoint, leave)| Step::Join { namespace, endpoint, leave }),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(namespace, leave)| Step::Container { namespace, leave }),
-        3 => (any::<u8>(), 0..6u8, 0..4u8).prop_map(|(endpoint, policy, request)| Step::Policies { endpoint, policy, request }),
-        3 => (any::<u8>(), backends, 0..6u8, 0..4u8).prop_map(|(balancer, endpoints, port, flags)| Step::Rebalance { balancer, endpoints, port, flags }),
-        2 => (any::<u8>(), any::<bool>()).prop_map(|(endpoint, detach)| Step::Attach { endpoint, detach }),
-        1 => (any::<u8>(), 0..4u8, any::<bool>()).prop_map(|(network, prefix, remove)| Step::Subnet { network, prefix, remove }),
-        5 => (0..5u8, any::<u8>(), 0..8u8).prop_map(|(kind, which, fault)| Step::Delete { kind, which, fault }),
+        3 => (any::<u8>(), 0..6u8, 0..4u8)
+            .prop_map(|(endpoint, policy, request)| Step::Policies { endpoint, policy, request }),
+        4 => (any::<u8>(), backends(), 0..5u8, 0..6u8, flags())
+            .prop_map(|(balancer, endpoints, vip, port, flags)| Step::Rebalance { balancer, endpoints, vip, port, flags }),
+        3 => (any::<u8>(), rarely()).prop_map(|(endpoint, detach)| Step::Attach { endpoint, detach }),
+        1 => (any::<u8>(), 0..4u8, any::<bool>())
+            .prop_map(|(network, prefix, remove)| Step::Subnet { network, prefix, remove }),
+        4 => (delete(), any::<u8>(), 0..8u8).prop_map(|(kind, which, fault)| Step::Delete { kind, which, fault }),
         1 => (any::<bool>(), 0..6u8, any::<bool>()).prop_map(|(udp, port, close)| Step::Listen { udp, port, close }),
-        1 => (0..8u8).prop_map(|loss| Step::Restart { loss }),
+        1 => (0..12u8).prop_map(|loss| Step::Restart { loss }),
         1 => (0..5u8, 0..4u8).prop_map(|(kind, text)| Step::Garbage { kind, text }),
         1 => Just(Step::Wait),
+    ]
+}
+
+/// What every sequence starts with, so that short ones do something too.
+fn first_steps() -> Vec<Step> {
+    let network = |mode| Step::Network { mode, volatile: false, bare: false };
+    let endpoint = |network, ip, remote| Step::Endpoint { network, ip, remote, policy: 0 };
+    vec![
+        network(1),
+        network(2),
+        Step::Namespace { kind: 0 },
+        endpoint(1, 0, false),
+        endpoint(2, 9, true),
+        endpoint(3, 0, false),
     ]
 }
 
@@ -122,9 +146,13 @@ impl World {
 
     /// Makes the call; whether it succeeded.
     fn take(&self, step: &Step) -> bool {
+        self.make(step).or_else(|| self.change(step)).unwrap_or_else(|| self.disturb(step))
+    }
+
+    fn make(&self, step: &Step) -> Option<bool> {
         let hns = &self.hns;
         let create = |kind, json: &str| hns.create(kind, None, Guid::NIL, json).is_ok();
-        match step {
+        Some(match step {
             Step::Network { mode, volatile, bare } => {
                 let mode =
                     ["NAT", "L2Bridge", "Overlay", "Transparent", "Private", "Mesh"][usize::from(*mode)];
@@ -166,6 +194,13 @@ impl World {
                 let kind = ["Host", "HostDefault", "Guest", "GuestDefault", "?"][usize::from(*kind)];
                 create(Kind::Namespace, &format!(r#"{{"Type":"{kind}"}}"#))
             }
+            _ => return None,
+        })
+    }
+
+    fn change(&self, step: &Step) -> Option<bool> {
+        let hns = &self.hns;
+        Some(match step {
             Step::Join { namespace, endpoint, leave } => {
                 let request = if *leave { "Remove" } else { "Add" };
                 let endpoint = self.pick(Kind::Endpoint, *endpoint);
@@ -189,8 +224,8 @@ impl World {
                 );
                 hns.modify(Kind::Endpoint, self.pick(Kind::Endpoint, *endpoint), &json).is_ok()
             }
-            Step::Rebalance { balancer, endpoints, port, flags } => {
-                let json = self.balancer(endpoints, *flags, *port, *flags, 6);
+            Step::Rebalance { balancer, endpoints, vip, port, flags } => {
+                let json = self.balancer(endpoints, *vip, *port, *flags, 6);
                 hns.modify(Kind::LoadBalancer, self.pick(Kind::LoadBalancer, *balancer), &json).is_ok()
             }
             Step::Attach { endpoint, detach } => {
@@ -211,6 +246,13 @@ impl World {
                 );
                 hns.modify(Kind::Network, self.pick(Kind::Network, *network), &json).is_ok()
             }
+            _ => return None,
+        })
+    }
+
+    fn disturb(&self, step: &Step) -> bool {
+        let hns = &self.hns;
+        match step {
             Step::Delete { kind, which, fault } => {
                 let kind = Kind::ALL[usize::from(*kind)];
                 let fault = match fault {
@@ -252,7 +294,7 @@ impl World {
                 let modified = hns.modify(kind, self.pick(kind, 1), text).is_ok();
                 hns.create(kind, None, Guid::NIL, text).is_ok() || modified
             }
-            Step::Wait => {
+            _ => {
                 self.clock.advance(std::time::Duration::from_secs(2));
                 true
             }
@@ -293,7 +335,7 @@ fn port_number(port: u8) -> u16 {
 }
 
 fn play(world: &World, steps: &[Step]) -> Result<(), TestCaseError> {
-    for (at, step) in steps.iter().enumerate() {
+    for (at, step) in first_steps().iter().chain(steps).enumerate() {
         let before = world.objects();
         let done = world.take(step);
         world

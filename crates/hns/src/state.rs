@@ -24,7 +24,7 @@ use crate::switches::ListOrder;
 pub(crate) mod check;
 mod table;
 
-pub(crate) use table::{IdMap, Table, in_order};
+pub(crate) use table::{IdMap, Row, Table, in_order};
 
 /// Sequence numbers leave gaps, so that an object can be placed right beside another one (F-DUPIP).
 const SEQ_STEP: u64 = 1 << 16;
@@ -36,7 +36,7 @@ pub(crate) struct Pools {
     pub(crate) macs: MacPools,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct State {
     pub(crate) networks: Table<NetworkRecord>,
     pub(crate) endpoints: Table<EndpointRecord>,

@@ -90,12 +90,17 @@ fn child_that_writes_until_it_is_killed() {
     }
 }
 
-/// The next line's round, if the line names one; nothing at the end. The last line may be cut off.
-fn acknowledged(lines: &mut impl BufRead) -> Option<Option<u128>> {
+/// The next round that is told; nothing at the end. A line that was cut off by the kill tells nothing.
+fn acknowledged(lines: &mut impl BufRead) -> Option<u128> {
     let mut line = String::new();
-    let read = lines.read_line(&mut line).unwrap();
-    let round = line.strip_suffix('\n').and_then(|line| line.rsplit_once("acknowledged "));
-    (read > 0).then(|| round.and_then(|(_, n)| n.parse().ok()))
+    while lines.read_line(&mut line).unwrap() > 0 {
+        let told = line.strip_suffix('\n').and_then(|line| line.rsplit_once("acknowledged "));
+        if let Some(n) = told.and_then(|(_, n)| n.parse().ok()) {
+            return Some(n);
+        }
+        line.clear();
+    }
+    None
 }
 
 #[test]
@@ -113,14 +118,13 @@ fn a_kill_loses_nothing_that_was_acknowledged() {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut last = None;
         while last.is_none_or(|n| n < rounds) {
-            let Some(n) = acknowledged(&mut lines) else { break };
-            last = last.max(n);
+            last = Some(acknowledged(&mut lines).expect("the child goes on until it is killed"));
         }
         child.kill().unwrap();
         child.wait().unwrap();
         // What it said between the line that was waited for and its end counts too.
         while let Some(n) = acknowledged(&mut lines) {
-            last = last.max(n);
+            last = Some(n);
         }
         let last = last.expect("the child acknowledged something");
         assert!(last >= rounds);

@@ -14,8 +14,10 @@ use crate::tx::{Tx, refuse};
 pub(crate) fn modify(tx: &mut Tx<'_>, id: Guid, settings: &str) -> Result<()> {
     let record = tx.endpoint(id)?;
     let request = ModifyEndpoint::parse(settings)?;
-    let resource = request.resource_type.clone().unwrap_or(EndpointResource::Port);
-    let action = request.request_type.clone().unwrap_or(RequestType::Add);
+    let (Some(resource), Some(action)) = (request.resource_type.clone(), request.request_type.clone()) else {
+        let detail = "endpoint request: ResourceType or RequestType is absent";
+        return Err(refuse(HResult::INVALID_PARAMETER, detail));
+    };
     let mut record = (*record).clone();
     match (&resource, &action) {
         (EndpointResource::Port, RequestType::Add) => {

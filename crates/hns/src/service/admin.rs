@@ -57,7 +57,8 @@ impl Hns {
             .map_err(|error| Error::detailed(HResult::REGKEY_FAILURE, error.to_string()))?;
         let ports = state.ports.carry_over(&inner.env.host.dynamic_ports);
         let mut fresh = State::new(&inner.env.host, ports);
-        fresh.fill(objects);
+        let mended = fresh.fill(objects);
+        inner.store.commit(&fresh, &mended)?;
         *state = fresh;
         if tell {
             inner.subscribers.queue(vec![note(NotificationKind::ServiceDisconnect, None)]);

@@ -116,7 +116,7 @@ impl Hns {
                 (store, fresh, objects)
             }
         };
-        state.fill(objects);
+        let mended = state.fill(objects);
         let env = Env { profile, version, features: Features::of(version), switches, host, entropy };
         let inner = Inner {
             env,
@@ -129,6 +129,10 @@ impl Hns {
             accelnet: Mutex::default(),
         };
         let hns = Self { inner: Arc::new(inner), actor: "".into() };
+        // What was mended is mended again at the next start if it cannot be written now.
+        if let Err(error) = hns.inner.store.commit(&hns.inner.state.read(), &mended) {
+            tracing::warn!(%error, "what was mended at the start is not stored");
+        }
         if fresh && hns.inner.env.switches.initial_default_namespace {
             // The store may refuse the write; then there is none, as on a host that lost it.
             if let Err(error) = hns.make_default_namespace() {
@@ -149,18 +153,18 @@ impl Hns {
 }
 
 impl State {
-    /// Puts objects that were stored, and mends what refers to objects that were not.
-    pub(crate) fn fill(&mut self, objects: Vec<Object>) {
+    /// Puts objects that were stored, and mends what refers to objects that were not; tells what it mended.
+    pub(crate) fn fill(&mut self, objects: Vec<Object>) -> Vec<(Kind, hcn::Guid)> {
         for object in objects {
             self.put(object);
         }
-        self.scrub();
+        self.scrub()
     }
 
     /// Endpoints in namespaces that are gone are in none; namespaces drop endpoints that are gone; what lies on a
     /// network that is gone goes.
-    fn scrub(&mut self) {
-        let orphans: Vec<(Kind, hcn::Guid)> = self
+    fn scrub(&mut self) -> Vec<(Kind, hcn::Guid)> {
+        let mut touched: Vec<(Kind, hcn::Guid)> = self
             .objects()
             .filter(|object| {
                 let network = match object {
@@ -173,7 +177,7 @@ impl State {
             })
             .map(|object| (object.kind(), object.id()))
             .collect();
-        for (kind, id) in orphans {
+        for &(kind, id) in &touched {
             self.take(kind, id);
         }
         let namespaces: Vec<_> = self.namespaces.iter().cloned().collect();
@@ -185,6 +189,7 @@ impl State {
             let mut mended = (*namespace).clone();
             mended.doc.resources.retain(|resource| resource.endpoint_id().is_none_or(is_there));
             if mended != *namespace {
+                touched.extend(mended.doc.id.map(|id| (Kind::Namespace, id)));
                 self.put(Object::Namespace(Arc::new(mended)));
             }
         }
@@ -197,7 +202,9 @@ impl State {
         for endpoint in lost {
             let mut mended = (*endpoint).clone();
             mended.doc.namespace = None;
+            touched.extend(mended.doc.id.map(|id| (Kind::Endpoint, id)));
             self.put(Object::Endpoint(Arc::new(mended)));
         }
+        touched
     }
 }

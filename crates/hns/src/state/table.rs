@@ -8,22 +8,40 @@ use rustc_hash::FxHashMap;
 
 use crate::switches::ListOrder;
 
+/// What a table keeps.
+pub(crate) trait Row {
+    /// What other objects' checks ask for most, kept beside the pointer: a load balancer looks at a thousand
+    /// endpoints, and each look into a record is a cache miss.
+    type Brief: Copy;
+
+    fn brief(&self) -> Self::Brief;
+}
+
 /// Records by id, and their ids in order of creation.
-#[derive(Clone, Debug)]
-pub(crate) struct Table<T> {
-    by_id: FxHashMap<Guid, Arc<T>>,
+pub(crate) struct Table<T: Row> {
+    by_id: FxHashMap<Guid, (Arc<T>, T::Brief)>,
     order: BTreeMap<u64, Guid>,
 }
 
-impl<T> Default for Table<T> {
+impl<T: Row> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Self { by_id: self.by_id.clone(), order: self.order.clone() }
+    }
+}
+
+impl<T: Row> Default for Table<T> {
     fn default() -> Self {
         Self { by_id: FxHashMap::default(), order: BTreeMap::new() }
     }
 }
 
-impl<T> Table<T> {
+impl<T: Row> Table<T> {
     pub(crate) fn get(&self, id: Guid) -> Option<&Arc<T>> {
-        self.by_id.get(&id)
+        self.by_id.get(&id).map(|(record, _)| record)
+    }
+
+    pub(crate) fn brief(&self, id: Guid) -> Option<T::Brief> {
+        self.by_id.get(&id).map(|&(_, brief)| brief)
     }
 
     pub(crate) fn contains(&self, id: Guid) -> bool {
@@ -38,18 +56,19 @@ impl<T> Table<T> {
     /// Puts a record; returns the one that it replaces, which has the same sequence number.
     pub(crate) fn insert(&mut self, id: Guid, seq: u64, record: Arc<T>) -> Option<Arc<T>> {
         self.order.insert(seq, id);
-        self.by_id.insert(id, record)
+        let brief = record.brief();
+        self.by_id.insert(id, (record, brief)).map(|(old, _)| old)
     }
 
     pub(crate) fn remove(&mut self, id: Guid, seq: impl Fn(&T) -> u64) -> Option<Arc<T>> {
-        let record = self.by_id.remove(&id)?;
+        let (record, _) = self.by_id.remove(&id)?;
         self.order.remove(&seq(&record));
         Some(record)
     }
 
     /// The records, first created first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<T>> {
-        self.order.values().filter_map(|id| self.by_id.get(id))
+        self.order.values().filter_map(|&id| self.get(id))
     }
 
     pub(crate) fn ids(&self, order: ListOrder) -> Vec<Guid> {
@@ -149,6 +168,14 @@ impl<K: std::hash::Hash + Eq> IdMap<K> {
 mod tests {
     use super::*;
 
+    impl Row for u64 {
+        type Brief = u64;
+
+        fn brief(&self) -> u64 {
+            *self * 10
+        }
+    }
+
     fn id(n: u128) -> Guid {
         Guid::from_u128(n)
     }
@@ -179,6 +206,7 @@ mod tests {
         assert_eq!(table.ids(ListOrder::Oldest), [id(3), id(1), id(2)]);
         assert_eq!(table.ids(ListOrder::Newest), [id(2), id(1), id(3)]);
         assert_eq!(table.ids(ListOrder::Id), [id(1), id(2), id(3)]);
+        assert_eq!(table.brief(id(1)), Some(20));
         table.remove(id(1), |&seq| seq);
         assert_eq!((table.len(), table.iter().count()), (2, 2));
     }

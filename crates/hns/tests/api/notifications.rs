@@ -8,8 +8,10 @@ use hns::{Hns, Profile};
 
 use crate::world::{local, network, open};
 
-fn listen(hns: &Hns) -> (Arc<Mutex<Vec<(N, Option<Guid>)>>>, hcn::api::SubscriptionId) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
+type Heard = Arc<Mutex<Vec<(N, Option<Guid>)>>>;
+
+fn listen(hns: &Hns) -> (Heard, hcn::api::SubscriptionId) {
+    let heard = Heard::default();
     let sink = Arc::clone(&heard);
     let id = hns
         .subscribe(Arc::new(move |note: &Notification| sink.lock().unwrap().push((note.kind, note.id))))

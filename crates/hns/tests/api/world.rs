@@ -50,11 +50,11 @@ pub(crate) fn network(hns: &Hns, mode: &str, n: u8) -> Guid {
 }
 
 /// The document of [`network`], with more members.
-pub(crate) fn network_json(mode: &str, n: u8, more: &str) -> String {
+pub(crate) fn network_json(mode: &str, n: u8, members: &str) -> String {
     let policies =
         if mode == "Overlay" { r#"[{"Type":"VSID","Settings":{"IsolationId":4096}}]"# } else { "[]" };
     format!(
-        r#"{{"Name":"{mode}{n}","Type":"{mode}",{more}"Ipams":[{{"Type":"Static","Subnets":[{{
+        r#"{{"Name":"{mode}{n}","Type":"{mode}",{members}"Ipams":[{{"Type":"Static","Subnets":[{{
             "IpAddressPrefix":"10.50.{n}.0/24","Policies":{policies},
             "Routes":[{{"NextHop":"10.50.{n}.1","DestinationPrefix":"0.0.0.0/0"}}]}}]}}],
             "SchemaVersion":{{"Major":2,"Minor":0}}}}"#
