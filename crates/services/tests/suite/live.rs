@@ -1,5 +1,6 @@
 //! Edits of manifests: what a file's change means, with and without a disk.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
@@ -101,11 +102,13 @@ fn a_broken_edit_keeps_the_last_good_version() {
         ["x.yaml:5: unclosed bracket '['", "x.yaml: 1 objects of its last good version stay in force"]
     );
     assert_eq!(desk.snapshot.problems().count(), 2);
-    // A file that is no text at all, or too large, changes nothing.
+    // A file that is empty for a moment, or too large, changes nothing.
+    assert_eq!(desk.save(&[("x.yaml", "")]).0, [""; 0]);
     let too_large = parse_bytes("x.yaml", &[b'#'; 9], &Options { max_bytes: 8 });
     assert_eq!(desk.apply(vec![Edit::Read(id("x.yaml"), too_large)]).0, [""; 0]);
     // Mended, it is exact again.
     assert_eq!(desk.save(&[("x.yaml", &node("a", "2"))]), (vec!["-b".into()], vec![]));
+    assert_eq!(desk.save(&[("x.yaml", "# nothing")]), (vec!["-a".into()], vec![]));
 }
 
 #[test]
@@ -150,35 +153,29 @@ proptest! {
         edits in vec(vec((0u8..3, proptest::option::of(vec((0u8..4, 0u8..3), 0..4))), 1..3), 1..20),
     ) {
         let mut desk = Desk::new();
-        let mut kept = std::collections::BTreeMap::new();
-        let mut files = std::collections::BTreeMap::new();
+        let mut kept = BTreeMap::new();
+        let mut files = BTreeMap::new();
         for batch in edits {
             let mut changes = Vec::new();
             for (file, content) in batch {
                 let name = format!("f{file}.yaml");
-                match content {
-                    Some(nodes) => {
-                        let text: String = nodes.iter().map(|(n, z)| node(&format!("n{n}"), &z.to_string())).collect();
-                        files.insert(name.clone(), nodes);
-                        changes.push(Edit::Read(id(&name), parse(&name, &text)));
-                    }
-                    None => {
+                let file = id(&name);
+                if let Some(nodes) = content {
+                        let texts = nodes.iter().map(|(n, z)| node(&format!("n{n}"), &z.to_string()));
+                        let text: String = std::iter::once("# nodes\n".to_owned()).chain(texts).collect();
+                        changes.push(Edit::Read(file, parse(&name, &text)));
+                        files.insert(name, nodes);
+                } else {
                         files.remove(&name);
-                        changes.push(Edit::Gone(id(&name)));
-                    }
+                        changes.push(Edit::Gone(file));
                 }
             }
             for change in desk.snapshot.apply(changes).0 {
-                match change {
-                    Change::Set(Object::Node(node)) => {
-                        let zone = node.zone.as_deref().unwrap_or_default().to_owned();
-                        prop_assert_ne!(kept.insert(node.name.to_string(), zone.clone()), Some(zone));
-                    }
-                    Change::Delete(gone) => prop_assert!(kept.remove(&*gone.name).is_some()),
-                    Change::Set(other) => panic!("{other:?}"),
-                }
+                let before = kept.clone();
+                follow(&mut kept, &[change]);
+                prop_assert_ne!(&before, &kept, "no change is told that changes nothing");
             }
-            let wanted: std::collections::BTreeMap<String, String> =
+            let wanted: BTreeMap<String, String> =
                 files.values().flatten().map(|(n, z)| (format!("n{n}"), z.to_string())).collect();
             prop_assert_eq!(&kept, &wanted);
         }
@@ -330,16 +327,30 @@ fn standard_input_is_read_once() {
     );
 }
 
-/// Waits for events of the operating system until the awaited change is there; the deadline only ends a failing test.
-fn await_changes(watcher: &mut Watcher, wanted: &[&str]) {
-    let mut seen: Vec<String> = Vec::new();
-    while seen != wanted {
-        let update = watcher.next(Some(Duration::from_secs(60))).unwrap();
-        assert!(!update.changes.is_empty() || update.files_read > 0 || !update.is_empty() || seen != wanted);
-        if update.files_read == 0 && update.is_empty() {
-            panic!("only {seen:?} of {wanted:?} arrived");
+/// Follows the changes that the operating system tells of until the nodes are the wanted ones; the deadline only ends a test that
+/// fails.
+fn await_nodes(watcher: &mut Watcher, nodes: &mut BTreeMap<String, String>, wanted: &[(&str, &str)]) {
+    let wanted: BTreeMap<String, String> =
+        wanted.iter().map(|(n, z)| ((*n).to_owned(), (*z).to_owned())).collect();
+    while *nodes != wanted {
+        let update = watcher.next(Some(Duration::from_mins(1))).unwrap();
+        let woken = update.files_read > 0 || !update.is_empty();
+        assert!(woken, "only {nodes:?} of {wanted:?} arrived");
+        follow(nodes, &update.changes);
+    }
+}
+
+fn follow(nodes: &mut BTreeMap<String, String>, changes: &[Change]) {
+    for change in changes {
+        match change {
+            Change::Set(Object::Node(node)) => {
+                nodes.insert(node.name.to_string(), node.zone.as_deref().unwrap_or_default().to_owned());
+            }
+            Change::Delete(gone) => {
+                nodes.remove(&*gone.name);
+            }
+            Change::Set(other) => panic!("{other:?}"),
         }
-        seen.extend(show(&update.changes));
     }
 }
 
@@ -352,31 +363,34 @@ fn the_system_tells_of_edits() {
     fs::write(&file, node("s", "1")).unwrap();
     let inputs = vec![Input::Path(file.clone()), Input::Path(inside.clone())];
     let (mut watcher, first) = Watcher::start(inputs, Options::default()).unwrap();
-    assert_eq!(show(&first.changes), ["+s/1"]);
+    let mut nodes = BTreeMap::new();
+    follow(&mut nodes, &first.changes);
+    let mut expect = |wanted: &[(&str, &str)]| await_nodes(&mut watcher, &mut nodes, wanted);
+    expect(&[("s", "1")]);
     // Written in place, with the same length.
     fs::write(&file, node("s", "2")).unwrap();
-    await_changes(&mut watcher, &["+s/2"]);
+    expect(&[("s", "2")]);
     // Replaced, as most editors do.
     fs::write(folder.path().join("new"), node("s", "3")).unwrap();
     fs::rename(folder.path().join("new"), &file).unwrap();
-    await_changes(&mut watcher, &["+s/3"]);
+    expect(&[("s", "3")]);
     // Created, also in a folder that is new itself.
     write(&inside, "f.yaml", &node("f", "1"));
-    await_changes(&mut watcher, &["+f/1"]);
+    expect(&[("f", "1"), ("s", "3")]);
     fs::create_dir(inside.join("deep")).unwrap();
     write(&inside, "deep/g.yaml", &node("g", "1"));
-    await_changes(&mut watcher, &["+g/1"]);
+    expect(&[("f", "1"), ("g", "1"), ("s", "3")]);
     write(&inside, "deep/g.yaml", &node("g", "2"));
-    await_changes(&mut watcher, &["+g/2"]);
+    expect(&[("f", "1"), ("g", "2"), ("s", "3")]);
     fs::remove_file(inside.join("f.yaml")).unwrap();
-    await_changes(&mut watcher, &["-f"]);
+    expect(&[("g", "2"), ("s", "3")]);
     // The whole folder goes and comes back.
     fs::remove_dir_all(&inside).unwrap();
-    await_changes(&mut watcher, &["-g"]);
+    expect(&[("s", "3")]);
     fs::create_dir(&inside).unwrap();
     write(&inside, "h.yaml", &node("h", "1"));
-    await_changes(&mut watcher, &["+h/1"]);
+    expect(&[("h", "1"), ("s", "3")]);
     write(&inside, "h.yaml", &node("h", "2"));
-    await_changes(&mut watcher, &["+h/2"]);
+    expect(&[("h", "2"), ("s", "3")]);
     assert!(watcher.rescan().unwrap().is_empty());
 }

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod common;
+mod derive;
 mod fields;
 mod fuzzing;
 mod large;

@@ -45,7 +45,7 @@ pub(super) type Untyped<'de> = Vec<(usize, Content<'de>, Option<u64>)>;
 pub(super) struct Head<'de> {
     /// The document, without a sequence `items`.
     pub(super) content: Content<'de>,
-    /// When there was such a sequence: those items that were not taken.
+    /// When there was such a sequence: those items that were not taken. A second one is a faulty value in `content`.
     pub(super) items: Option<Untyped<'de>>,
     /// Where the collector stood before the document.
     pub(super) mark: Mark,
@@ -129,7 +129,11 @@ impl<'de, I: Item<'de>> Visitor<'de> for DocumentSeed<'_, I> {
         let mut entries = Entries::default();
         let mut items = None;
         while let Some(Key(key)) = access.next_key()? {
-            if key == "items" && items.is_none() {
+            if key == "items" && items.is_some() {
+                access.next_value::<IgnoredAny>()?;
+                let why = "the key \"items\" is given twice; remove one".to_owned();
+                entries.push(key, Content::Faulty(why));
+            } else if key == "items" {
                 let seed = ItemsSeed::<I> { collector: &mut *self.collector, item: PhantomData };
                 match access.next_value_seed(seed)? {
                     Items::Sequence(untyped) => items = Some(untyped),

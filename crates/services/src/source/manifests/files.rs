@@ -123,15 +123,18 @@ impl Manifests {
             edits.push(self.parsed(file, read_limited(&mut stdin, &self.options), &mut update));
         }
         for (file, path) in &listing.files {
-            let stamp = match fs::metadata(path) {
-                Ok(metadata) => Stamp::of(&metadata),
+            let metadata = match fs::metadata(path) {
+                Ok(metadata) => metadata,
                 Err(error) => {
                     update.problems.push(unreadable(&file.name, &error));
                     continue;
                 }
             };
-            let known = self.stamps.get(file) == Some(&stamp);
-            if known && !is_touched(touched, path) {
+            let stamp = Stamp::of(&metadata);
+            let known = self.stamps.get(file);
+            // A pipe can be read only once.
+            let again = metadata.is_file() && (known != Some(&stamp) || is_touched(touched, path));
+            if known.is_some() && !again {
                 continue;
             }
             let read = read_file(path, &self.options);

@@ -22,7 +22,7 @@ const MAX_PROBLEMS: usize = 100;
 /// Lists within lists are followed this far.
 const MAX_LIST_DEPTH: usize = 8;
 /// Lines of faulty fields are looked up in documents up to this size, in bytes; it costs a second reading.
-const MAX_LOCATED: usize = 16 * 1024 * 1024;
+const MAX_LOCATED: usize = 4 * 1024 * 1024;
 
 /// What one file holds.
 #[derive(Debug, Default)]
@@ -56,6 +56,11 @@ pub fn parse_bytes(file: &str, bytes: &[u8], options: &Options) -> Parsed {
             return collector.finish();
         }
     };
+    if text.trim_start().is_empty() {
+        // Programs that write a file in place empty it first, so this is not taken as the wish to delete everything.
+        collector.fault_of_file("is empty; a comment line tells that this is meant");
+        return collector.finish();
+    }
     let must_be_json = file.to_ascii_lowercase().ends_with(".json");
     let may_be_json = text.trim_start().starts_with(['{', '[']);
     if must_be_json || may_be_json {
@@ -287,6 +292,10 @@ impl Collector {
                 let api_version =
                     content.get("apiVersion").and_then(Content::as_text).unwrap_or_default().to_owned();
                 let item_kind = item_kind.to_owned();
+                if let Some(Content::Faulty(why)) = content.get("items") {
+                    self.parsed.complete = false;
+                    self.problem(&root, None, "items", why.as_str());
+                }
                 let typed = Typed { api_version: &api_version, kind: &item_kind };
                 for (index, item, line) in items {
                     self.object(item, &root.item(index, line), Some(typed), 0);

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 /// Something in a manifest that could not be used, or is used otherwise than it says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// The file, as it was named or found; `-` for standard input.
     pub file: Arc<str>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use thiserror::Error;
 
@@ -14,8 +14,13 @@ use super::files::{Input, Manifests, Touched, Update};
 
 /// How long nothing must happen before edits are read: programs write a file in several steps.
 const QUIET: Duration = Duration::from_millis(50);
+/// How many quiet times more a file may be open for writing, where the system tells when it is closed.
+const PATIENCE: usize = 20;
 /// How many events are gathered at most, so that a folder that never rests is read nevertheless.
 const GATHERED: usize = 1000;
+
+/// Only inotify tells when a file that was written is closed.
+const TELLS_OF_CLOSING: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 /// Why files cannot be watched.
 #[derive(Debug, Error)]
@@ -69,7 +74,8 @@ impl Watcher {
         &self.manifests
     }
 
-    /// Waits for edits and reads them. With a timeout it returns an empty update when nothing happened for that long.
+    /// Waits for edits and reads them. With a timeout it returns an empty update when nothing happened for that long; what
+    /// happens to other files in the same folders starts it anew.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Update, WatchError> {
         loop {
             let first = match timeout {
@@ -82,14 +88,21 @@ impl Watcher {
             };
             let mut gathered = Gathered::default();
             gathered.add(first);
+            let mut patience = PATIENCE;
             while gathered.count < GATHERED {
-                let Ok(event) = self.events.recv_timeout(QUIET) else { break };
-                gathered.add(event);
+                match self.events.recv_timeout(QUIET) {
+                    Ok(event) => gathered.add(event),
+                    Err(_) if patience > 0 && !gathered.being_written.is_empty() => patience -= 1,
+                    Err(_) => break,
+                }
             }
             if let Some(touched) = gathered.touched() {
                 self.note_lost_targets(&gathered.removed);
                 self.watch_targets()?;
-                return Ok(self.manifests.refresh(&touched));
+                let update = self.manifests.refresh(&touched);
+                if update.files_read > 0 || !update.is_empty() {
+                    return Ok(update);
+                }
             }
         }
     }
@@ -162,6 +175,7 @@ struct Gathered {
     everything: bool,
     names: BTreeSet<std::ffi::OsString>,
     removed: BTreeSet<PathBuf>,
+    being_written: BTreeSet<PathBuf>,
 }
 
 impl Gathered {
@@ -174,10 +188,17 @@ impl Gathered {
         };
         self.everything |= event.need_rescan();
         match event.kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
+                self.being_written.retain(|path| !event.paths.contains(path));
+            }
             // Reading the files is reported too; without this the reader would wake itself for ever.
-            EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write) => return,
-            EventKind::Remove(_) | EventKind::Modify(notify::event::ModifyKind::Name(_)) => {
+            EventKind::Access(_) => return,
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => {
+                self.being_written.retain(|path| !event.paths.contains(path));
                 self.removed.extend(event.paths.iter().filter(|p| !p.exists()).cloned());
+            }
+            EventKind::Modify(ModifyKind::Data(_)) if TELLS_OF_CLOSING => {
+                self.being_written.extend(event.paths.iter().cloned());
             }
             _ => {}
         }
