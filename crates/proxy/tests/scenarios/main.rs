@@ -14,6 +14,7 @@ macro_rules! ensure {
 }
 
 mod counts;
+mod docs;
 mod expect;
 mod model;
 mod outside;
@@ -28,6 +29,7 @@ fn main() {
     let folder = std::env::var("TRANSOM_SCENARIOS").unwrap_or_else(|_| own.to_owned());
     let mut trials = Vec::new();
     let mut names = std::collections::BTreeSet::new();
+    let mut rows = std::collections::BTreeSet::new();
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("{folder}: {error}"))
         .map(|entry| entry.expect("a folder entry").path())
@@ -43,6 +45,7 @@ fn main() {
         let scenarios: Vec<model::Scenario> = serde_saphyr::from_str_with_options(&text, options)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for scenario in scenarios {
+            rows.insert(scenario.id.clone());
             for (suffix, scenario) in scenario.variants() {
                 let name = format!("{stem}::{}{suffix}", scenario.id.replace(' ', "_"));
                 assert!(names.insert(name.clone()), "{}: two scenarios are named {name}", file.display());
@@ -52,6 +55,9 @@ fn main() {
                 }));
             }
         }
+    }
+    if folder == own {
+        trials.push(Trial::test("docs", move || docs::check(&rows).map_err(Failed::from)));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,0 +1,57 @@
+//! Keeps docs/scenarios.md and docs/differences.md true: what they name as a row is one, and every number is told of.
+
+use std::collections::BTreeSet;
+
+use crate::run::Outcome;
+
+/// Numbers that docs/differences.md must have a line for, and how many of each there are.
+const NUMBERED: [(&str, usize); 2] = [("D", 35), ("I", 40)];
+/// Numbers that must be rows or, when told in another row, stand in docs/scenarios.md.
+const LISTED: [(&str, usize); 2] = [("U", 26), ("H", 12)];
+
+/// `rows`: the ids of all rows.
+pub(crate) fn check(rows: &BTreeSet<String>) -> Outcome {
+    let read = |name: &str| {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))
+    };
+    let differences = read("differences.md")?;
+    let scenarios = read("scenarios.md")?;
+    for (name, text) in [("differences.md", &differences), ("scenarios.md", &scenarios)] {
+        for id in code_spans(text).filter(|span| is_id(span)) {
+            let several = format!("{id}.");
+            ensure!(
+                rows.contains(id) || rows.iter().any(|row| row.starts_with(&several)),
+                "docs/{name} names {id}, which is no row"
+            );
+        }
+    }
+    for (prefix, count) in NUMBERED {
+        for number in 1..=count {
+            let line = format!("| {prefix}-{number:02} |");
+            ensure!(differences.contains(&line), "docs/differences.md has no line {line:?}");
+        }
+    }
+    for (prefix, count) in LISTED {
+        for number in 1..=count {
+            let id = format!("{prefix}-{number:02}");
+            ensure!(rows.contains(&id), "there is no row {id}");
+        }
+    }
+    Ok(())
+}
+
+/// What stands between backquotes, line by line.
+fn code_spans(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// Whether a text has the form of a row's id: `D-04`, `PL-01.port-of-the-slice`.
+fn is_id(text: &str) -> bool {
+    let Some((prefix, rest)) = text.split_once('-') else { return false };
+    let number = rest.split('.').next().unwrap_or_default();
+    (1..=2).contains(&prefix.len())
+        && prefix.bytes().all(|byte| byte.is_ascii_uppercase())
+        && number.len() == 2
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+}
