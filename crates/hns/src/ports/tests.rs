@@ -1,3 +1,5 @@
+//! The host's port space: blocks of ports, single ports and who holds them.
+
 use super::*;
 
 const TCP4: Space = Space { protocol: Protocol::Tcp, ipv6: false };
