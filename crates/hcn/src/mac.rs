@@ -12,6 +12,11 @@ use crate::network::MacRange;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
+    /// The address with these bytes, first byte first.
+    pub const fn from_octets(octets: [u8; 6]) -> Self {
+        Self(octets)
+    }
+
     /// The address as a number, for arithmetic on ranges.
     pub const fn to_u64(self) -> u64 {
         let mut number = 0;
