@@ -10,7 +10,6 @@ mod ranges;
 mod subnet;
 
 pub(crate) use address::AddressPools;
-pub use mac::Mac;
 pub(crate) use mac::{MacPools, generate_pool};
 pub(crate) use ranges::RangeSet;
 pub(crate) use subnet::pick_subnet;

@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use hcn::endpoint::{Endpoint, IpConfig};
 use hcn::network::{Dns, NetworkMode, Route};
-use hcn::{Feature, Guid, HResult, Kind, Result};
+use hcn::{Feature, Guid, HResult, Kind, Mac, Result, needs};
 
-use crate::alloc::Mac;
 use crate::policies::{self, On};
 use crate::ports::Holder;
 use crate::record::{EndpointRecord, NetworkRecord, endpoint_state};
@@ -114,6 +113,7 @@ fn admit_addresses(tx: &Tx<'_>, network: &NetworkRecord, doc: &mut Endpoint) -> 
         return Ok(());
     };
     doc.ip_configurations.retain(|config| *config != IpConfig::default());
+    check_needs(tx, doc)?;
     if doc.ip_configurations.is_empty() {
         if remote {
             let detail = "endpoint IpConfigurations is empty; a remote endpoint needs an address";
@@ -153,6 +153,21 @@ fn admit_addresses(tx: &Tx<'_>, network: &NetworkRecord, doc: &mut Endpoint) -> 
     Ok(())
 }
 
+/// What a build cannot do, as the client asked for it; policies are looked at one by one.
+fn check_needs(tx: &Tx<'_>, doc: &mut Endpoint) -> Result<()> {
+    let policies = std::mem::take(&mut doc.policies);
+    let needs = needs::of_endpoint(doc);
+    doc.policies = policies;
+    let Some(need) = needs::missing(&needs, tx.env.features) else {
+        return Ok(());
+    };
+    let code = match need.feature {
+        Feature::Slash32EndpointPrefixes => HResult::INVALID_PREFIX,
+        _ => HResult::INVALID_PARAMETER,
+    };
+    Err(refuse(code, format!("{need}; this is {}", tx.env.version)))
+}
+
 fn admit_address(
     tx: &Tx<'_>,
     network: &NetworkRecord,
@@ -172,10 +187,6 @@ fn admit_address(
     let most = if address.is_ipv4() { 32 } else { 128 };
     if config.prefix_length > most {
         let detail = format!("endpoint PrefixLength {} is more than {most}", config.prefix_length);
-        return Err(refuse(HResult::INVALID_PREFIX, detail));
-    }
-    if config.prefix_length == 32 && address.is_ipv4() && !tx.env.supports(Feature::Slash32EndpointPrefixes) {
-        let detail = format!("endpoint PrefixLength 32: HNS {} does not support it", tx.env.version);
         return Err(refuse(HResult::INVALID_PREFIX, detail));
     }
     let pools = tx.state.pools(id);

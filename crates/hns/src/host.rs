@@ -8,10 +8,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
+use hcn::Mac;
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
-
-use crate::alloc::Mac;
 
 /// A transport protocol with a port space of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

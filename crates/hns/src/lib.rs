@@ -56,9 +56,9 @@ mod tx;
 mod v1api;
 mod view;
 
-pub use alloc::Mac;
 pub use digest::Dump;
 pub use faults::Loss;
+pub use hcn::Mac;
 pub use host::{Adapter, DynamicPorts, Host, Protocol};
 pub use ports::{BLOCK, Block, Holder, HostPort, PortReport, Space, SpaceReport};
 pub use profile::{Profile, UnknownProfile};

@@ -7,7 +7,7 @@ use hcn::loadbalancer::{
 };
 use hcn::modify::{EndpointRequest, RequestType};
 use hcn::network::NetworkMode;
-use hcn::{Feature, Guid, HResult, Kind, Result, v1};
+use hcn::{Feature, Guid, HResult, Kind, Result, needs, v1};
 
 use crate::host::Protocol;
 use crate::policies;
@@ -176,16 +176,12 @@ fn check_endpoints(
 
 fn check_family(tx: &Tx<'_>, doc: &LoadBalancer, vips: &[IpAddr]) -> Result<()> {
     let flagged = doc.flags.contains(LoadBalancerFlags::IPV6);
-    let lacks = |feature: Feature| {
-        let detail =
-            format!("load balancer Flags: HNS {} does not support {}", tx.env.version, feature.name());
-        refuse(HResult::INVALID_PARAMETER, detail)
-    };
-    if flagged && !tx.env.supports(Feature::IPv6DualStack) {
-        return Err(lacks(Feature::IPv6DualStack));
-    }
-    if doc.flags.contains(LoadBalancerFlags::DSR) && !tx.env.supports(Feature::Dsr) {
-        return Err(lacks(Feature::Dsr));
+    let needs = needs::of_load_balancer(doc);
+    // Affinity has a switch of its own.
+    let missing =
+        needs.iter().find(|need| need.feature != Feature::SessionAffinity && !tx.env.supports(need.feature));
+    if let Some(need) = missing {
+        return Err(refuse(HResult::INVALID_PARAMETER, format!("{need}; this is {}", tx.env.version)));
     }
     if !tx.env.switches.one_family {
         return Ok(());

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hcn::api::NotificationKind;
 use hcn::network::{Ipam, IpamType, Network, NetworkFlags, NetworkMode, Subnet};
-use hcn::{Feature, Guid, HResult, Kind, Result};
+use hcn::{Guid, HResult, Kind, Mac, Result, needs};
 use ipnet::IpNet;
 
-use crate::alloc::{self, Mac};
+use crate::alloc;
 use crate::policies::{self, On};
 use crate::record::{NetworkRecord, object_state};
 use crate::switches::BalancerDeletion;
@@ -45,12 +45,12 @@ pub(crate) fn create(tx: &mut Tx<'_>, id: Guid, mut doc: Network) -> Result<Guid
         return Err(refuse(HResult::INVALID_NETWORK_TYPE, format!("network Type {mode} is not known")));
     }
     check_name(tx, &doc, &mode)?;
-    check_shape(tx, &doc)?;
     let adapter = bind_adapter(tx, &doc, &mode)?;
     let layer = layer(tx, &doc, adapter.as_deref())?;
 
     doc.id = Some(id);
     admit_policies(tx, &mut doc.policies)?;
+    check_shape(tx, &doc)?;
     if doc.ipams.iter().all(|ipam| ipam.subnets.is_empty()) && picks_subnet(&mode) {
         let taken = |candidate: &IpNet| {
             let overlaps = |other: &IpNet| other.contains(candidate) || candidate.contains(other);
@@ -135,22 +135,16 @@ fn check_name(tx: &Tx<'_>, doc: &Network, mode: &NetworkMode) -> Result<()> {
     Ok(())
 }
 
+/// What a build cannot do; its policies have been admitted before.
 fn check_shape(tx: &Tx<'_>, doc: &Network) -> Result<()> {
-    let lacks = |feature: Feature, field: &str| {
-        let detail = format!("{field}: HNS {} does not support {}", tx.env.version, feature.name());
-        refuse(HResult::INVALID_PARAMETER, detail)
-    };
-    if doc.flags.contains(NetworkFlags::DISABLE_HOST_PORT) && !tx.env.supports(Feature::DisableHostPort) {
-        return Err(lacks(Feature::DisableHostPort, "network Flags has DisableHostPort"));
-    }
     let unknown = |ipam: &&Ipam| ipam.kind.as_ref().is_some_and(|kind| !kind.is_known());
     if let Some(kind) = doc.ipams.iter().find(unknown).and_then(|ipam| ipam.kind.as_ref()) {
         let detail = format!("network Ipams: Type {kind} is not Static or DHCP");
         return Err(refuse(HResult::INVALID_PARAMETER, detail));
     }
-    let family = |v6: bool| doc.subnets().any(|subnet| subnet.prefix.contains(':') == v6);
-    if family(true) && family(false) && !tx.env.supports(Feature::IPv6DualStack) {
-        return Err(lacks(Feature::IPv6DualStack, "network Ipams has subnets of both families"));
+    let needs = needs::of_network(doc);
+    if let Some(need) = needs::missing(&needs, tx.env.features) {
+        return Err(refuse(HResult::INVALID_PARAMETER, format!("{need}; this is {}", tx.env.version)));
     }
     Ok(())
 }
@@ -266,14 +260,11 @@ fn admit_subnet(tx: &Tx<'_>, subnet: &mut Subnet, mode: &NetworkMode) -> Result<
 fn fill_mac_pool(tx: &Tx<'_>, doc: &mut Network) -> Result<()> {
     let ranges = |network: &Network| {
         let ranges = network.mac_pool.iter().flat_map(|pool| &pool.ranges);
-        ranges
-            .filter_map(|range| Some((range.start.parse().ok()?, range.end.parse().ok()?)))
-            .collect::<Vec<(Mac, Mac)>>()
+        ranges.filter_map(|range| range.bounds().ok()).collect::<Vec<(Mac, Mac)>>()
     };
     if let Some(pool) = doc.mac_pool.as_ref().filter(|pool| !pool.ranges.is_empty()) {
         for range in &pool.ranges {
-            let (start, end) = (range.start.parse::<Mac>(), range.end.parse::<Mac>());
-            if !matches!((start, end), (Ok(start), Ok(end)) if start <= end) {
+            if !range.bounds().is_ok_and(|(start, end)| start <= end) {
                 let detail = format!("network MacPool: {:?} to {:?} is not a range", range.start, range.end);
                 return Err(refuse(HResult::INVALID_PARAMETER, detail));
             }

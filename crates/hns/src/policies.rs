@@ -4,9 +4,10 @@
 
 use std::net::IpAddr;
 
-use hcn::json::{Extra, Members};
+use hcn::json::Extra;
+use hcn::policy::endpoint::PortMapping;
+use hcn::policy::{EndpointPolicy, NatFlags, NetworkPolicy, SubnetPolicy};
 use hcn::{Endpoint, Guid, HResult, Network, Policy, Result};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::host::Protocol;
@@ -17,9 +18,6 @@ mod admit;
 
 pub(crate) use admit::{On, admit};
 
-/// `NatFlags::IPv6`.
-const NAT_IPV6: u32 = 2;
-
 /// The family of an endpoint's OutBoundNAT pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NatPool {
@@ -28,34 +26,36 @@ pub(crate) enum NatPool {
     V6,
 }
 
-/// One setting of a policy, under `Settings` or, as an old sample of Microsoft's has it, right beside `Type`.
-pub(crate) fn setting<T: DeserializeOwned>(policy: &Policy, name: &str) -> Option<T> {
-    let Some(settings) = &policy.settings else {
-        return policy.extra.read(name);
-    };
-    let Members(members) = settings.read().ok()?;
-    let (_, value) = members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-    serde_json::from_str::<Option<T>>(value.get()).ok().flatten()
-}
-
-fn find<T: DeserializeOwned>(policies: &[Policy], kind: &str, name: &str) -> Option<T> {
-    policies.iter().filter(|policy| policy.kind.is(kind)).find_map(|policy| setting(policy, name))
+/// The first policy of a type that reads; policies that do not were refused when they came.
+fn network_policy(network: &Network, kind: &str) -> Option<NetworkPolicy> {
+    let mut policies = network.policies.iter().filter(|policy| policy.kind.is(kind));
+    policies.find_map(|policy| NetworkPolicy::decode(policy).ok())
 }
 
 /// The adapter that a network names.
 pub(crate) fn adapter_name(network: &Network) -> Option<String> {
-    let name: Option<String> = find(&network.policies, "NetAdapterName", "NetworkAdapterName");
-    name.filter(|name| !name.is_empty())
+    match network_policy(network, "NetAdapterName")? {
+        NetworkPolicy::NetAdapterName(named) => {
+            Some(named.network_adapter_name).filter(|name| !name.is_empty())
+        }
+        _ => None,
+    }
 }
 
 /// The layer that a network is to lie on.
 pub(crate) fn layer_constraint(network: &Network) -> Option<Guid> {
-    find(&network.policies, "LayerConstraint", "LayerId")
+    match network_policy(network, "LayerConstraint")? {
+        NetworkPolicy::LayerConstraint(constraint) => constraint.layer_id,
+        _ => None,
+    }
 }
 
 /// The virtual subnet id of a subnet.
 pub(crate) fn vsid(policies: &[Policy]) -> Option<u32> {
-    find(policies, "VSID", "IsolationId")
+    policies.iter().find_map(|policy| match SubnetPolicy::decode(policy) {
+        Ok(SubnetPolicy::Vsid(isolation)) => Some(isolation.isolation_id),
+        _ => None,
+    })
 }
 
 /// The pool that an endpoint's policies ask for; a remote endpoint sends nothing from here.
@@ -63,20 +63,22 @@ pub(crate) fn nat_pool(endpoint: &Endpoint) -> NatPool {
     if endpoint.is_remote() {
         return NatPool::None;
     }
-    match endpoint.policies.iter().find(|policy| policy.kind.is("OutBoundNAT")) {
-        None => NatPool::None,
-        Some(policy) if setting(policy, "Flags").unwrap_or(0u32) & NAT_IPV6 != 0 => NatPool::V6,
-        Some(_) => NatPool::V4,
+    let nat = endpoint.policies.iter().find(|policy| policy.kind.is("OutBoundNAT"));
+    match nat.map(EndpointPolicy::decode) {
+        Some(Ok(EndpointPolicy::OutboundNat(nat))) if nat.flags.contains(NatFlags::IPV6) => NatPool::V6,
+        Some(Ok(EndpointPolicy::OutboundNat(_))) => NatPool::V4,
+        _ => NatPool::None,
     }
 }
 
 /// The host ports that an endpoint's policies hold, each once.
 pub(crate) fn port_mappings(endpoint: &Endpoint) -> Vec<HostPort> {
-    let mut ports: Vec<HostPort> = endpoint
-        .policies
-        .iter()
-        .filter(|policy| policy.kind.is("PortMapping"))
-        .filter_map(|policy| port_mapping(policy).ok().flatten())
+    let mappings = endpoint.policies.iter().filter(|policy| policy.kind.is("PortMapping"));
+    let mut ports: Vec<HostPort> = mappings
+        .filter_map(|policy| match EndpointPolicy::decode(policy) {
+            Ok(EndpointPolicy::PortMapping(mapping)) => host_port(&mapping).ok().flatten(),
+            _ => None,
+        })
         .collect();
     ports.sort_unstable();
     ports.dedup();
@@ -84,26 +86,26 @@ pub(crate) fn port_mappings(endpoint: &Endpoint) -> Vec<HostPort> {
 }
 
 /// The host port that a PortMapping policy holds: none when HNS may choose one.
-pub(crate) fn port_mapping(policy: &Policy) -> Result<Option<HostPort>> {
-    let internal: u16 = setting(policy, "InternalPort").unwrap_or(0);
-    if internal == 0 {
+pub(crate) fn host_port(mapping: &PortMapping) -> Result<Option<HostPort>> {
+    if mapping.internal_port == 0 {
         return Err(refuse(
             HResult::INVALID_INTERNAL_PORT,
             "policy PortMapping: InternalPort is 0 or absent",
         ));
     }
-    let vip: Option<String> = setting(policy, "VIP");
-    let vip = match vip.filter(|text| !text.is_empty()) {
-        None => None,
-        Some(text) => Some(text.parse::<IpAddr>().map_err(|_| {
+    let vip: Option<IpAddr> = match mapping.vip.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| {
             refuse(HResult::INVALID_IP, format!("policy PortMapping: VIP {text:?} is not an address"))
         })?),
     };
-    let flags: u32 = setting(policy, "Flags").unwrap_or(0);
-    let ipv6 = vip.map_or(flags & NAT_IPV6 != 0, |vip| vip.is_ipv6());
-    let protocol = Protocol::from_number(setting(policy, "Protocol").unwrap_or(0));
-    let port: u16 = setting(policy, "ExternalPort").unwrap_or(0);
-    Ok(protocol.filter(|_| port != 0).map(|protocol| HostPort { space: Space { protocol, ipv6 }, vip, port }))
+    let ipv6 = vip.map_or(mapping.flags.contains(NatFlags::IPV6), |vip| vip.is_ipv6());
+    let protocol = Protocol::from_number(mapping.protocol).filter(|_| mapping.external_port != 0);
+    Ok(protocol.map(|protocol| HostPort {
+        space: Space { protocol, ipv6 },
+        vip,
+        port: mapping.external_port,
+    }))
 }
 
 /// `{}`: PowerShell's way to say "none".

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hcn::loadbalancer::{Frontend, LoadBalancerFlags};
-use hcn::{Endpoint, Guid, HResult, Kind, LoadBalancer, Namespace, Network, SdnRoute};
+use hcn::{Endpoint, Guid, HResult, Kind, LoadBalancer, Mac, Namespace, Network, SdnRoute};
 use serde::{Deserialize, Serialize};
 
-use crate::alloc::Mac;
 use crate::host::Protocol;
 use crate::policies::{self, NatPool};
 use crate::ports::{Block, HostPort, Space};

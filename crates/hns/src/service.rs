@@ -49,6 +49,15 @@ pub(crate) struct Inner {
     pub(crate) accelnet: Mutex<Vec<v1::MacEntry>>,
 }
 
+impl std::fmt::Debug for Hns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hns")
+            .field("profile", &self.profile())
+            .field("actor", &self.actor)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A call as the service sees it before it is carried out.
 pub(crate) struct Request {
     pub(crate) op: Op,

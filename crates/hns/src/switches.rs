@@ -73,7 +73,10 @@ fn nearest(name: &str) -> String {
 
 macro_rules! switches {
     ($($(#[doc = $doc:literal])* $name:ident : $type:ty = $default:expr;)*) => {
-        /// See the [module](self).
+        /// Every choice that no source settles, with the default that most evidence speaks for.
+        ///
+        /// [`Switches::of`] gives a profile's presets, [`Switches::apply_yaml`] sets others by name,
+        /// [`Switches::TABLE`] lists them all.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Switches {
             $($(#[doc = $doc])* pub $name: $type,)*
@@ -296,6 +299,15 @@ mod tests {
                 switches.set(name, &value).unwrap();
             }
             assert_eq!(switches, defaults, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_open_question_about_the_service_has_a_switch() {
+        let docs: String = Switches::TABLE.iter().map(|info| info.doc).collect();
+        for question in ["U1", "U2", "U3", "U4", "U5", "U6", "U9", "U12", "U13", "U14", "U17", "U18"] {
+            let named = [")", ";", ":", ","].iter().any(|end| docs.contains(&format!("{question}{end}")));
+            assert!(named, "{question}");
         }
     }
 

@@ -3,7 +3,7 @@
 use hcn::modify::{Extension, IpSubnetRequest, ModifyNetwork, NetworkResource, RequestType, SubnetRequest};
 use hcn::network::{Dns, Ipam, IpamType, Subnet};
 use hcn::policy::PolicyList;
-use hcn::{Error, Feature, Guid, HResult, Result};
+use hcn::{Error, Guid, HResult, Result};
 use ipnet::IpNet;
 
 use crate::policies;
@@ -105,11 +105,7 @@ fn change_subnets(
             Some(ipam) => ipam.subnets.extend(subnets),
             None => record.doc.ipams.push(Ipam { kind: Some(IpamType::Static), subnets, ..Ipam::default() }),
         }
-        let family = |v6: bool| record.doc.subnets().any(|subnet| subnet.prefix.contains(':') == v6);
-        if family(true) && family(false) && !tx.env.supports(Feature::IPv6DualStack) {
-            let detail = format!("HNS {} does not support subnets of both families", tx.env.version);
-            return Err(refuse(HResult::INVALID_PARAMETER, detail));
-        }
+        super::check_shape(tx, &record.doc)?;
         return super::admit_ipams(tx, &mut record.doc, Some(id));
     }
     for gone in subnets {

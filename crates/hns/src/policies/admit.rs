@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 
 use hcn::json::NameOrNumber;
-use hcn::policy::PolicyType;
-use hcn::{Feature, HResult, Policy, Result};
+use hcn::needs::{self, Need};
+use hcn::policy::endpoint::Acl;
+use hcn::policy::{EndpointPolicy, NetworkPolicy, PolicyType, SubnetPolicy};
+use hcn::{HResult, Policy, Result};
 use ipnet::IpNet;
 
-use super::{port_mapping, setting};
+use super::host_port;
 use crate::tx::{Env, refuse};
 
 /// Where a policy stands.
@@ -18,144 +20,124 @@ pub(crate) enum On {
     Endpoint,
 }
 
-struct Known {
-    name: &'static str,
-    /// The number, where one is known.
-    number: Option<u32>,
-    /// The feature that a build must have.
-    feature: Option<Feature>,
-}
-
-const fn known(name: &'static str, number: Option<u32>, feature: Option<Feature>) -> Known {
-    Known { name, number, feature }
-}
-
-/// Endpoint policies; the numbers are the order of Microsoft's schema, of which 9 and 18 are confirmed by WSL.
-const ENDPOINT: &[Known] = &[
-    known("PortMapping", Some(0), None),
-    known("ACL", Some(1), None),
-    known("QOS", Some(2), None),
-    known("L2Driver", Some(3), None),
-    known("OutBoundNAT", Some(4), None),
-    known("SDNRoute", Some(5), None),
-    known("L4Proxy", Some(6), Some(Feature::L4Proxy)),
-    known("L4WFPPROXY", Some(7), Some(Feature::L4WfpProxy)),
-    known("ProviderAddress", Some(8), None),
-    known("PortName", Some(9), None),
-    known("EncapOverhead", Some(10), None),
-    known("InterfaceConstraint", Some(11), None),
-    known("Encryption", Some(12), None),
-    known("VLAN", Some(13), None),
-    known("InterfaceParameters", Some(14), None),
-    known("Iov", Some(15), None),
-    known("TierAcl", Some(16), Some(Feature::TierAcl)),
-    known("Firewall", Some(18), None),
-    known("VSID", None, None),
-];
-
-const NETWORK: &[Known] = &[
-    known("SourceMacAddress", Some(0), None),
-    known("NetAdapterName", Some(1), None),
-    known("InterfaceConstraint", Some(2), None),
-    known("VSwitchExtension", None, None),
-    known("ProviderAddress", None, None),
-    known("DrMacAddress", None, None),
-    known("AutomaticDNS", None, None),
-    known("RemoteSubnetRoute", None, Some(Feature::RemoteSubnet)),
-    known("VxlanPort", None, Some(Feature::VxlanPort)),
-    known("HostRoute", None, Some(Feature::HostRoute)),
-    known("SetPolicy", None, Some(Feature::SetPolicy)),
-    known("L4Proxy", None, Some(Feature::L4Proxy)),
-    known("LayerConstraint", None, None),
-    known("NetworkACL", None, Some(Feature::NetworkAcl)),
-    known("NeighborDiscovery", None, None),
-    known("VLAN", None, None),
-    known("VSID", None, None),
-    known("QOS", None, None),
-    known("ACL", None, None),
-    known("OutBoundNAT", None, None),
-];
-
-const SUBNET: &[Known] = &[known("VLAN", Some(0), None), known("VSID", Some(1), None)];
+/// Types that dumps of real objects show beside the ones in the schema.
+const ALSO_ON_NETWORKS: [&str; 5] = ["VLAN", "VSID", "QOS", "ACL", "OutBoundNAT"];
+const ALSO_ON_ENDPOINTS: [&str; 1] = ["VSID"];
 
 /// Refuses a policy that the build does not have or whose settings it cannot use; turns a type given as a number
 /// into its name.
 pub(crate) fn admit(env: &Env, on: On, policy: &mut Policy) -> Result<()> {
-    let table = match on {
-        On::Network => NETWORK,
-        On::Subnet => SUBNET,
-        On::Endpoint => ENDPOINT,
+    let known = match on {
+        On::Network => admit_network(env, policy)?,
+        On::Subnet => match SubnetPolicy::decode(policy)? {
+            SubnetPolicy::Unknown(_) => None,
+            known => Some(known.type_name().into_owned()),
+        },
+        On::Endpoint => admit_endpoint(env, policy)?,
     };
-    let found = table.iter().find(|known| match &policy.kind.0 {
-        NameOrNumber::Name(name) => name.eq_ignore_ascii_case(known.name),
-        NameOrNumber::Number(number) => known.number == Some(*number),
-    });
-    let Some(found) = found else {
-        let detail = format!("policy Type {:?} is not one of this object", policy.kind.text());
-        return Err(refuse(HResult::INVALID_POLICY_TYPE, detail));
+    let also: &[&str] = match on {
+        On::Network => &ALSO_ON_NETWORKS,
+        On::Subnet => &[],
+        On::Endpoint => &ALSO_ON_ENDPOINTS,
     };
-    if let Some(feature) = found.feature {
-        require(env, found.name, feature)?;
+    match known {
+        Some(name) => {
+            if matches!(policy.kind.0, NameOrNumber::Number(_)) {
+                policy.kind = PolicyType::named(&name);
+            }
+            Ok(())
+        }
+        None if also.iter().any(|name| policy.kind.is(name)) => Ok(()),
+        None => {
+            let detail = format!("policy Type {:?} is not one of this object", policy.kind.text());
+            Err(refuse(HResult::INVALID_POLICY_TYPE, detail))
+        }
     }
-    if matches!(policy.kind.0, NameOrNumber::Number(_)) {
-        policy.kind = PolicyType::named(found.name);
-    }
-    check_settings(env, found.name, policy)
 }
 
-fn require(env: &Env, name: &str, feature: Feature) -> Result<()> {
-    if env.supports(feature) {
-        return Ok(());
+/// Checks an endpoint policy and gives its name; none when the type is not known.
+fn admit_endpoint(env: &Env, policy: &Policy) -> Result<Option<String>> {
+    let typed = EndpointPolicy::decode(policy)?;
+    check_needs(env, &needs::of_endpoint_policy(policy))?;
+    match &typed {
+        EndpointPolicy::PortMapping(mapping) => host_port(mapping).map(|_| ())?,
+        EndpointPolicy::ProviderAddress(provider) => {
+            check_address("ProviderAddress", "ProviderAddress", &provider.provider_address)?;
+        }
+        EndpointPolicy::SdnRoute(route) => {
+            check_prefix("SDNRoute", "DestinationPrefix", &route.destination_prefix)?;
+        }
+        EndpointPolicy::Acl(acl) => check_acl("ACL", acl)?,
+        EndpointPolicy::TierAcl(tier) => {
+            for rule in &tier.rules {
+                let lists = rule.matching().map(|_| ());
+                lists.map_err(|error| refuse(HResult::INVALID_POLICY, format!("policy TierAcl: {error}")))?;
+            }
+        }
+        EndpointPolicy::Unknown(_) => return Ok(None),
+        _ => {}
     }
-    let detail = format!("policy {name}: HNS {} does not support {}", env.version, feature.name());
-    Err(refuse(HResult::INVALID_POLICY_TYPE, detail))
+    Ok(Some(typed.type_name().into_owned()))
+}
+
+fn admit_network(env: &Env, policy: &Policy) -> Result<Option<String>> {
+    let typed = NetworkPolicy::decode(policy)?;
+    check_needs(env, &needs::of_network_policy(policy))?;
+    match &typed {
+        NetworkPolicy::RemoteSubnetRoute(route) => {
+            check_prefix("RemoteSubnetRoute", "DestinationPrefix", &route.destination_prefix)?;
+            check_address("RemoteSubnetRoute", "ProviderAddress", &route.provider_address)?;
+        }
+        NetworkPolicy::Acl(acl) => check_acl("NetworkACL", acl)?,
+        NetworkPolicy::Unknown(_) => return Ok(None),
+        _ => {}
+    }
+    Ok(Some(typed.type_name().into_owned()))
+}
+
+fn check_needs(env: &Env, needs: &[Need]) -> Result<()> {
+    match needs::missing(needs, env.features) {
+        None => Ok(()),
+        Some(need) => {
+            let detail = format!("{need}; this is {}", env.version);
+            Err(refuse(HResult::INVALID_POLICY_TYPE, detail))
+        }
+    }
 }
 
 fn invalid(name: &str, field: &str, problem: &str) -> hcn::Error {
     refuse(HResult::INVALID_POLICY, format!("policy {name}: {field} {problem}"))
 }
 
-fn check_settings(env: &Env, name: &str, policy: &Policy) -> Result<()> {
-    let address = |field: &str| match setting::<String>(policy, field) {
-        Some(text) if text.parse::<IpAddr>().is_ok() => Ok(()),
-        Some(text) => Err(invalid(name, field, &format!("{text:?} is not an address"))),
-        None => Err(invalid(name, field, "is absent")),
-    };
-    let prefix = |field: &str| match setting::<String>(policy, field) {
-        Some(text) if text.parse::<IpNet>().is_ok() => Ok(()),
-        Some(text) => Err(invalid(name, field, &format!("{text:?} is not a CIDR"))),
-        None => Err(invalid(name, field, "is absent")),
-    };
-    let one_of = |field: &str, values: &[&str]| match setting::<String>(policy, field) {
-        Some(text) if values.iter().any(|value| value.eq_ignore_ascii_case(&text)) => Ok(()),
-        Some(text) => Err(invalid(name, field, &format!("{text:?} is not one of {}", values.join(", ")))),
-        None => Err(invalid(name, field, "is absent")),
-    };
-    match name {
-        "PortMapping" => port_mapping(policy).map(|_| ()),
-        "ProviderAddress" => address("ProviderAddress"),
-        "RemoteSubnetRoute" => prefix("DestinationPrefix").and_then(|()| address("ProviderAddress")),
-        "SDNRoute" => prefix("DestinationPrefix"),
-        "ACL" | "NetworkACL" => {
-            one_of("Action", &["Allow", "Block", "Pass"])?;
-            one_of("Direction", &["In", "Out"])?;
-            let protocols: String = setting(policy, "Protocols").unwrap_or_default();
-            if protocols.split(',').any(|protocol| protocol.trim() == "252") {
-                require(env, name, Feature::AclSupportForProtocol252)?;
-            }
-            Ok(())
-        }
-        "SetPolicy" => {
-            let kind: Option<NameOrNumber> = setting(policy, "PolicyType");
-            let nested = match kind {
-                Some(NameOrNumber::Name(kind)) => kind.eq_ignore_ascii_case("NESTEDIPSET"),
-                Some(NameOrNumber::Number(kind)) => kind == 1,
-                None => false,
-            };
-            if nested { require(env, name, Feature::NestedIpSet) } else { Ok(()) }
-        }
-        _ => Ok(()),
+fn check_address(name: &str, field: &str, text: &str) -> Result<()> {
+    match text.parse::<IpAddr>() {
+        Ok(_) => Ok(()),
+        Err(_) if text.is_empty() => Err(invalid(name, field, "is absent")),
+        Err(_) => Err(invalid(name, field, &format!("{text:?} is not an address"))),
     }
+}
+
+fn check_prefix(name: &str, field: &str, text: &str) -> Result<()> {
+    match text.parse::<IpNet>() {
+        Ok(_) => Ok(()),
+        Err(_) if text.is_empty() => Err(invalid(name, field, "is absent")),
+        Err(_) => Err(invalid(name, field, &format!("{text:?} is not a CIDR"))),
+    }
+}
+
+fn check_acl(name: &str, acl: &Acl) -> Result<()> {
+    match &acl.action {
+        Some(action) if action.is_known() => {}
+        Some(action) => return Err(invalid(name, "Action", &format!("{action} is not known"))),
+        None => return Err(invalid(name, "Action", "is absent")),
+    }
+    match &acl.direction {
+        Some(direction) if direction.is_known() => {}
+        Some(direction) => return Err(invalid(name, "Direction", &format!("{direction} is not known"))),
+        None => return Err(invalid(name, "Direction", "is absent")),
+    }
+    let lists = acl.matching().map(|_| ());
+    lists.map_err(|error| refuse(HResult::INVALID_POLICY, format!("policy {name}: {error}")))
 }
 
 #[cfg(test)]
@@ -240,6 +222,24 @@ mod tests {
                 r#"{"Type":"ACL","Settings":{"Action":"Allow"}}"#,
                 HResult::INVALID_POLICY,
                 "Direction",
+            ),
+            (
+                On::Endpoint,
+                r#"{"Type":"ACL","Settings":{"Action":"Allow","Direction":"In","LocalPorts":"80-x"}}"#,
+                HResult::INVALID_POLICY,
+                "80-x",
+            ),
+            (
+                On::Endpoint,
+                r#"{"Type":"TierAcl","Settings":{"Name":"t","TierAclRules":[{"RemoteAddresses":"10.0.0"}]}}"#,
+                HResult::INVALID_POLICY,
+                "10.0.0",
+            ),
+            (
+                On::Endpoint,
+                r#"{"Type":"QOS","Settings":{"MaximumOutgoingBandwidthInBytes":"fast"}}"#,
+                HResult::INVALID_POLICY,
+                "MaximumOutgoing",
             ),
             (
                 On::Endpoint,

@@ -24,7 +24,7 @@ pub struct HostVnic {
     /// The interface's alias: `vEthernet (<adapter>)`.
     pub name: String,
     /// Its MAC address.
-    pub mac: crate::alloc::Mac,
+    pub mac: hcn::Mac,
     /// Its addresses, taken over from the adapter.
     pub addresses: Vec<ipnet::IpNet>,
 }
