@@ -95,17 +95,24 @@ impl Proxy {
                 self.node.primary_family()
             ));
         }
-        if let Some(id) = self.observed.resolve(address)
-            && let Some(endpoint) = self.observed.endpoint(id).filter(|endpoint| !endpoint.remote)
-        {
-            if let Some(namespace) = endpoint.namespace
-                && !self.is_host_namespace(namespace)?
-            {
-                return Err(format!(
-                    "--source-vip {address} is the address of endpoint {id} in namespace {namespace}, a pod's; give an address that no pod has"
-                ));
+        // Builds that let two local endpoints share an address have been seen: ours first, a pod's never.
+        let own = self.derived(SOURCE_VIP_KEY);
+        let mut ids = self.observed.endpoints_at(address).to_vec();
+        ids.sort_unstable_by_key(|&id| (id != own, id));
+        let mut of_pod = None;
+        for id in ids {
+            let Some(endpoint) = self.observed.endpoint(id).filter(|endpoint| !endpoint.remote) else {
+                continue;
+            };
+            match endpoint.namespace {
+                Some(namespace) if !self.is_host_namespace(namespace)? => of_pod = Some((id, namespace)),
+                _ => return Ok((id, address)),
             }
-            return Ok((id, address));
+        }
+        if let Some((id, namespace)) = of_pod {
+            return Err(format!(
+                "--source-vip {address} is the address of endpoint {id} in namespace {namespace}, a pod's; give an address that no pod has"
+            ));
         }
         let subnets = self.network.as_ref().map(|network| network.subnets.clone()).unwrap_or_default();
         if !subnets.is_empty() {
