@@ -32,8 +32,9 @@ pub struct Config {
     pub sync_period: Duration,
     /// How many load balancers and endpoints one check reads whole; ids are always compared in full.
     pub check_slice: usize,
-    /// The size of the host's dynamic port range, from which load balancers without DSR take blocks of 64.
-    pub dynamic_ports: u32,
+    /// The size of the host's dynamic port range, from which load balancers without DSR take blocks of 64; `None`
+    /// when it is not known. Then Windows' default is assumed for the warning, and no block is kept for DNS.
+    pub dynamic_ports: Option<u32>,
     /// After a restart of HNS, replace every load balancer once (a remedy for builds that list objects which
     /// the switch has lost: microsoft/Windows-Containers#61).
     pub reapply_after_restart: bool,
@@ -54,7 +55,7 @@ impl Default for Config {
             node_port_addresses: NodePortAddresses::All,
             sync_period: Duration::from_secs(30),
             check_slice: 64,
-            dynamic_ports: 16_384,
+            dynamic_ports: None,
             reapply_after_restart: false,
             verify_writes: false,
         }

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use hcn::loadbalancer::{Distribution, Frontend, LoadBalancerFlags, PortMappingFlags};
+use hcn::loadbalancer::{Distribution, Frontend, LoadBalancerFlags, PortMappingFlags, protocol};
 use hcn::{Guid, LoadBalancer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -81,6 +81,20 @@ impl ObservedBalancer {
         Self { owner, ..self.clone() } == *other
     }
 
+    /// The pools of dynamic ports that it has a block of: none with direct server return.
+    fn pools(&self) -> SmallVec<[Pool; 1]> {
+        let mut pools = SmallVec::new();
+        if !self.flags.contains(LoadBalancerFlags::DSR) {
+            // Only TCP and UDP have dynamic ports.
+            let of_ports = |frontend: &&Frontend| matches!(frontend.protocol, protocol::TCP | protocol::UDP);
+            let pool = |frontend: &Frontend| (frontend.protocol, frontend.ipv6);
+            pools.extend(self.frontends.iter().filter(of_ports).map(pool));
+            pools.sort_unstable();
+            pools.dedup();
+        }
+        pools
+    }
+
     /// Cuts a document down.
     pub fn of(document: &LoadBalancer) -> Self {
         let frontends: SmallVec<[Frontend; 1]> = document.frontends().into();
@@ -106,6 +120,9 @@ impl ObservedBalancer {
 
 type Ids = SmallVec<[Guid; 1]>;
 
+/// A pool of dynamic ports of the host: IP protocol number, and whether it is IPv6's.
+pub type Pool = (u32, bool);
+
 /// Everything read so far.
 #[derive(Debug, Default)]
 pub struct Observed {
@@ -114,8 +131,8 @@ pub struct Observed {
     balancers: FxHashMap<Guid, ObservedBalancer>,
     by_frontend: FxHashMap<Frontend, Ids>,
     references: FxHashMap<Guid, u32>,
-    /// Load balancers without direct server return.
-    without_dsr: usize,
+    /// Load balancers without direct server return, by pool of dynamic ports.
+    without_dsr: FxHashMap<Pool, u32>,
     /// How many frontends have the address as their VIP.
     vips: FxHashMap<IpAddr, u32>,
     /// Ids whose state is unknown.
@@ -167,7 +184,9 @@ impl Observed {
         for &backend in &balancer.backends {
             *self.references.entry(backend).or_default() += 1;
         }
-        self.without_dsr += usize::from(!balancer.flags.contains(LoadBalancerFlags::DSR));
+        for pool in balancer.pools() {
+            *self.without_dsr.entry(pool).or_default() += 1;
+        }
         self.balancers.insert(id, balancer);
         self.uncertain.remove(&id);
     }
@@ -176,7 +195,9 @@ impl Observed {
     pub fn remove_balancer(&mut self, id: Guid) -> Option<ObservedBalancer> {
         self.uncertain.remove(&id);
         let old = self.balancers.remove(&id)?;
-        self.without_dsr -= usize::from(!old.flags.contains(LoadBalancerFlags::DSR));
+        for pool in old.pools() {
+            release(&mut self.without_dsr, pool);
+        }
         for frontend in &old.frontends {
             if let Some(ids) = self.by_frontend.get_mut(frontend) {
                 ids.retain(|other| *other != id);
@@ -254,9 +275,14 @@ impl Observed {
         self.balancers.iter().map(|(&id, balancer)| (id, balancer))
     }
 
-    /// How many load balancers have no direct server return.
-    pub fn without_dsr(&self) -> usize {
-        self.without_dsr
+    /// How many load balancers without direct server return draw on a pool of dynamic ports.
+    pub fn without_dsr(&self, pool: Pool) -> u32 {
+        self.without_dsr.get(&pool).copied().unwrap_or(0)
+    }
+
+    /// Every pool of dynamic ports that load balancers draw on, with their number.
+    pub fn pools(&self) -> impl Iterator<Item = (Pool, u32)> {
+        self.without_dsr.iter().map(|(&pool, &taken)| (pool, taken))
     }
 
     /// How many load balancers there are.
@@ -365,6 +391,27 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_without_a_switch_port_comes_last_until_it_is_in_a_namespace() {
+        let address = "10.50.0.9".parse().unwrap();
+        let (local, remote) = (Guid::from_u128(1), Guid::from_u128(2));
+        let mut observed = Observed::default();
+        observed.put_endpoint(local, endpoint(false, EndpointOwner::Foreign));
+        observed.put_endpoint(remote, endpoint(true, EndpointOwner::Ours));
+        assert_eq!((observed.note_portless(local), observed.note_portless(local)), (true, false));
+        assert!(!observed.note_portless(remote), "a remote endpoint needs no port");
+        assert_eq!(observed.resolve(address), Some(remote));
+        observed.put_endpoint(local, endpoint(false, EndpointOwner::Foreign));
+        assert_eq!(observed.resolve(address), Some(remote), "read again, it is still in no namespace");
+        let attached = ObservedEndpoint {
+            namespace: Some(Guid::from_u128(7)),
+            ..endpoint(false, EndpointOwner::Foreign)
+        };
+        observed.put_endpoint(local, attached);
+        assert_eq!(observed.resolve(address), Some(local));
+        assert!(!observed.note_portless(local), "what is in a namespace has a port");
+    }
+
+    #[test]
     fn indexes_follow_a_replaced_balancer() {
         let frontend = |port| Frontend { ipv6: false, vip: None, protocol: 6, port };
         let balancer = |port, backend| ObservedBalancer {
@@ -383,12 +430,17 @@ mod tests {
         let mut observed = Observed::default();
         observed.put_balancer(a, balancer(80, b));
         observed.put_balancer(a, balancer(81, a));
+        observed.put_balancer(b, ObservedBalancer { flags: LoadBalancerFlags::DSR, ..balancer(82, a) });
+        assert_eq!(observed.without_dsr((protocol::TCP, false)), 1, "direct server return takes no ports");
+        assert_eq!(observed.pools().collect::<Vec<_>>(), [((protocol::TCP, false), 1)]);
+        observed.remove_balancer(b);
         assert_eq!(observed.balancers_at(frontend(80)), &[] as &[Guid]);
         assert_eq!(observed.balancers_at(frontend(81)), &[a]);
         assert!(!observed.is_referenced(b));
         assert!(observed.is_referenced(a));
         observed.remove_balancer(a);
         assert!(!observed.is_referenced(a));
+        assert_eq!(observed.pools().count(), 0);
         assert_eq!(observed.balancer_count(), 0);
     }
 }

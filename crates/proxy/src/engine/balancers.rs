@@ -34,7 +34,8 @@ impl Proxy {
         }
     }
 
-    /// Frontends that found their port or name taken get a second chance once the deletions are done.
+    /// Frontends that found their port or name taken, or no block of ports, get a second chance once the deletions
+    /// are done.
     pub(super) fn retry_taken(&mut self, pass: &mut Pass) {
         if !pass
             .report
@@ -48,10 +49,9 @@ impl Proxy {
             .pending
             .iter()
             .copied()
-            .filter(|(_, frontend)| {
-                self.backoff
-                    .get(&Retryable::Frontend(*frontend))
-                    .is_some_and(|retry| retry.attempts == 1 && retry.error.contains("already exists"))
+            .filter(|(_, frontend)| match self.backoff.get(&Retryable::Frontend(*frontend)) {
+                Some(retry) => retry.attempts == 1 && retry.error.contains("already exists"),
+                None => self.trouble.get(frontend).is_some_and(|trouble| trouble.waiting.is_some()),
             })
             .collect();
         for (rank, frontend) in taken {
@@ -78,6 +78,11 @@ impl Proxy {
         }
         if let Err(error) = self.clear_doubts(frontend, pass) {
             return self.balancer_failed(frontend, "read", &error, pass);
+        }
+        let importance = self.importance(frontend);
+        if let Some(why) = self.waits_for_ports(&wanted, importance) {
+            self.wait(frontend, why);
+            return Step::Later;
         }
         let Some(target) = self.resolve(frontend, service, wanted, pass) else { return Step::Later };
         let Some(target) = target else { return Step::Done };
@@ -461,15 +466,8 @@ impl Proxy {
                 ),
             ));
         }
-        if error.code == HResult::PORT_NOT_FOUND && !pass.down {
-            // A pod that is being set up, or was not cleared away, must not cost the others their load balancer.
-            let mut learned = false;
-            for &backend in &target.backends {
-                learned |= self.observed.note_portless(backend);
-            }
-            if learned {
-                return self.converge(frontend, pass);
-            }
+        if error.code == HResult::PORT_NOT_FOUND && !pass.down && self.learn_portless(target) {
+            return self.converge(frontend, pass);
         }
         let taken = matches!(error.class(), ErrorClass::AlreadyExists | ErrorClass::PortTaken)
             || error.code == HResult::INVALID_JSON_REFERENCE
@@ -484,6 +482,20 @@ impl Proxy {
             }
         }
         self.balancer_failed(frontend, what, error, pass)
+    }
+
+    /// HNS found no switch port for some backend. A pod that is being set up, or was not cleared away, must not cost
+    /// the others their load balancer: local endpoints that are in no namespace are left out until they are.
+    fn learn_portless(&mut self, target: &Target) -> bool {
+        let mut learned = false;
+        for &backend in &target.backends {
+            let local = self.observed.endpoint(backend).is_some_and(|endpoint| !endpoint.remote);
+            // What was read when it was attached may not hold any more.
+            if local && self.reread_endpoint(backend).is_ok() {
+                learned |= self.observed.note_portless(backend);
+            }
+        }
+        learned
     }
 
     /// Whether HNS holds something at the target's frontend, or lacks a backend, that the target did not know of.
@@ -511,21 +523,5 @@ impl Proxy {
             );
         }
         Step::Later
-    }
-
-    /// Load balancers without DSR each take a block of 64 dynamic ports per protocol: say so before they run out.
-    pub(super) fn note_port_pool(&mut self) {
-        let without_dsr = self.observed.without_dsr();
-        let blocks = self.config.dynamic_ports as usize / 64;
-        if without_dsr * 10 >= blocks * 9 {
-            self.set_condition(ProxyCondition::new(
-                ConditionReason::PortPoolLow,
-                format!(
-                    "{without_dsr} load balancers without direct server return take {without_dsr} of {blocks} blocks of 64 dynamic ports; turn --enable-dsr on or widen the dynamic port range"
-                ),
-            ));
-        } else {
-            self.clear_condition(ConditionReason::PortPoolLow);
-        }
     }
 }

@@ -15,6 +15,7 @@ mod balancers;
 mod cleanup;
 mod context;
 mod endpoints;
+mod pool;
 mod read;
 mod source_vip;
 mod target;

@@ -220,6 +220,11 @@ impl Proxy {
         }
     }
 
+    /// How important the Service is that a frontend is for: 0 for DNS, 1 for the API server, 2 for the rest.
+    pub(super) fn importance(&self, frontend: Frontend) -> u8 {
+        self.claims.get(&frontend).and_then(Claims::winner).map_or(2, |claim| claim.importance)
+    }
+
     /// What is wanted at a frontend.
     pub(super) fn winner(&self, frontend: Frontend) -> Option<(ServiceKey, Arc<WantedBalancer>)> {
         let claim = self.claims.get(&frontend)?.winner()?;
