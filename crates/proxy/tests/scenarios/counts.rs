@@ -23,7 +23,7 @@ impl Runner {
             .into_iter()
             .filter(|entry| &*entry.actor == "proxy")
             .collect();
-        let told = || writes.iter().map(|entry| format!("  {entry}")).collect::<Vec<_>>().join("\n");
+        let told = || writes.iter().take(60).map(|entry| format!("  {entry}")).collect::<Vec<_>>().join("\n");
         let creates = |entry: &Entry, frontend: &str| {
             entry.op == Op::Create
                 && entry.kind == Some(Kind::LoadBalancer)

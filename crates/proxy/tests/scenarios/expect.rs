@@ -16,8 +16,14 @@ impl Runner {
     pub(crate) fn expect(&mut self, expect: &Expect) -> Outcome {
         dump::assert_invariants(&self.world.hns, "after the step");
         let short = dump::short(&self.world.hns);
-        let all =
-            || short.values().map(|(_, balancer)| format!("  {balancer}")).collect::<Vec<_>>().join("\n");
+        let all = || {
+            short
+                .values()
+                .take(40)
+                .map(|(_, balancer)| format!("  {balancer}"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
         if let Some(wanted) = &expect.balancers {
             let mut missing: BTreeSet<&String> = short.keys().collect();
             for text in wanted {
@@ -46,14 +52,13 @@ impl Runner {
                 all()
             );
         }
-        if let Some(most) = expect.backends_at_most {
-            for (_, balancer) in short.values() {
-                ensure!(
-                    balancer.backends.len() <= most,
-                    "{} backends at {}",
-                    balancer.backends.len(),
-                    balancer.frontend
-                );
+        for (_, balancer) in short.values() {
+            let (frontend, count) = (&balancer.frontend, balancer.backends.len());
+            let most = expect.backends_at_most.unwrap_or(usize::MAX);
+            let least = expect.backends_at_least.unwrap_or(0);
+            ensure!((least..=most).contains(&count), "{count} backends at {frontend}");
+            for backend in expect.backends_have.iter().flat_map(|text| names(text)) {
+                ensure!(balancer.backends.contains(&backend), "{frontend} lacks {backend}");
             }
         }
         if let Some(wanted) = &expect.remotes {
@@ -174,6 +179,7 @@ impl Runner {
         let told = || {
             writes
                 .iter()
+                .take(60)
                 .map(|entry| {
                     format!("  {:?} {:?} {} {:?}", entry.op, entry.kind, entry.subject, entry.result)
                 })

@@ -300,6 +300,12 @@ pub(crate) struct Expect {
     /// The maximum number of backends of any load balancer.
     #[serde(default)]
     pub(crate) backends_at_most: Option<usize>,
+    /// The least number of backends of any load balancer.
+    #[serde(default)]
+    pub(crate) backends_at_least: Option<usize>,
+    /// Backends that every load balancer has.
+    #[serde(default)]
+    pub(crate) backends_have: Vec<String>,
     /// Words that occur in the text of some condition or state.
     #[serde(default)]
     pub(crate) says: Vec<String>,
@@ -342,12 +348,11 @@ impl Step {
         };
         let endpoints: Vec<String> =
             endpoints.split(", ").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect();
-        let sets: Vec<String> = match sets {
-            Some(sets) => sets.split('|').map(|set| set.trim().to_owned()).collect(),
-            None => {
-                let words = endpoints.iter().filter_map(|text| text.split_whitespace().next());
-                vec![words.collect::<Vec<_>>().join(" ")]
-            }
+        let sets: Vec<String> = if let Some(sets) = sets {
+            sets.split('|').map(|set| set.trim().to_owned()).collect()
+        } else {
+            let words = endpoints.iter().filter_map(|text| text.split_whitespace().next());
+            vec![words.collect::<Vec<_>>().join(" ")]
         };
         let mut step = Self { each: Vec::new(), ..self.clone() };
         step.note = Some(format!("{} {each}", self.note.as_deref().unwrap_or_default()).trim().to_owned());

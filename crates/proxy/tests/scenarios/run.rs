@@ -97,7 +97,7 @@ fn config(short: &ShortConfig) -> Config {
         check_slice: short.check_slice.unwrap_or(default.check_slice),
         reapply_after_restart: short.reapply_after_restart,
         verify_writes: short.verify_writes,
-        dynamic_ports: short.dynamic_ports.unwrap_or(default.dynamic_ports),
+        dynamic_ports: short.dynamic_ports,
         sync_period: default.sync_period,
     }
 }

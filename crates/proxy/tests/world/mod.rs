@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hcn::time::{ManualClock, SeededEntropy};
-use hcn::{Guid, Hcn};
+use hcn::{Feature, Features, Guid, Hcn};
 use hns::{Hns, Options, Profile};
 use node::{Furnisher, NetworkKind, NodeSpec};
 use proxy::{Config, Driver, Interface, Proxy, Report};
@@ -84,10 +84,12 @@ pub struct Setup {
     pub seed: u64,
     /// Stands between the proxy and HNS.
     pub wrap: Option<Wrap>,
+    /// The clock, when the test needs it before the world is there.
+    pub clock: Option<ManualClock>,
 }
 
 /// Puts something between the proxy and HNS.
-pub type Wrap = Arc<dyn Fn(Arc<dyn Hcn>) -> Arc<dyn Hcn>>;
+pub type Wrap = Arc<dyn Fn(Arc<dyn Hcn>) -> Arc<dyn Hcn> + Send + Sync>;
 
 impl Default for Setup {
     fn default() -> Self {
@@ -101,6 +103,7 @@ impl Default for Setup {
             zone: None,
             seed: 1,
             wrap: None,
+            clock: None,
         }
     }
 }
@@ -118,7 +121,7 @@ pub struct World {
 
 impl World {
     pub fn new(setup: Setup) -> Self {
-        let clock = ManualClock::jumping();
+        let clock = setup.clock.clone().unwrap_or_else(ManualClock::jumping);
         let hns = Hns::open(options(&setup, &clock)).expect("an emulated HNS in memory opens");
         let driver = driver(&setup, &hns, &clock, 0, &BTreeMap::new());
         let mut world = Self {
@@ -144,7 +147,10 @@ impl World {
     }
 
     fn spec(&self) -> NodeSpec {
-        let dual_stack = self.setup.families.len() > 1;
+        // A CNI plugin gives a network both families only where HNS takes them.
+        let version = self.hns.actor("cni").version().expect("HNS tells its version");
+        let capable = Features::of(version).supports(Feature::IPv6DualStack);
+        let dual_stack = capable && self.setup.families.len() > 1;
         let cluster = self.driver.cluster();
         let mut spec = NodeSpec::of(cluster, NODE, self.setup.network, "net", "cbr0", dual_stack)
             .expect("the fixture's node is complete");
