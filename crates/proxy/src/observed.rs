@@ -137,6 +137,8 @@ pub struct Observed {
     vips: FxHashMap<IpAddr, u32>,
     /// Ids whose state is unknown.
     uncertain: FxHashSet<Guid>,
+    /// Load balancers that may be there after a write that failed, and the backends they may refer to.
+    suspects: FxHashMap<Guid, Box<[Guid]>>,
     /// Local endpoints that are in no namespace and that HNS refused as backends: they have no switch port.
     portless: FxHashSet<Guid>,
 }
@@ -175,6 +177,7 @@ impl Observed {
     /// Puts a load balancer in, replacing what was known under its id.
     pub fn put_balancer(&mut self, id: Guid, balancer: ObservedBalancer) {
         self.remove_balancer(id);
+        self.clear_suspicion(id);
         for &frontend in &balancer.frontends {
             self.by_frontend.entry(frontend).or_default().push(id);
             if let Some(vip) = frontend.vip {
@@ -337,6 +340,24 @@ impl Observed {
     /// The id has been read and is not there, or needs no reading any more.
     pub fn settle(&mut self, id: Guid) {
         self.uncertain.remove(&id);
+        self.clear_suspicion(id);
+    }
+
+    /// Marks a load balancer as unknown, and the backends that it may refer to as referenced until it is known.
+    pub fn doubt_balancer(&mut self, id: Guid, backends: impl IntoIterator<Item = Guid>) {
+        let backends: Box<[Guid]> = backends.into_iter().collect();
+        for &backend in &backends {
+            *self.references.entry(backend).or_default() += 1;
+        }
+        self.clear_suspicion(id);
+        self.suspects.insert(id, backends);
+        self.uncertain.insert(id);
+    }
+
+    fn clear_suspicion(&mut self, id: Guid) {
+        for backend in self.suspects.remove(&id).unwrap_or_default() {
+            release(&mut self.references, backend);
+        }
     }
 }
 

@@ -68,6 +68,11 @@ impl Proxy {
     fn converge(&mut self, frontend: Frontend, pass: &mut Pass) -> Step {
         let key = Retryable::Frontend(frontend);
         let Some((service, wanted)) = self.winner(frontend) else {
+            // A create whose reply was lost may have left one.
+            if let Err(error) = self.clear_doubts(frontend, pass) {
+                pass.failed(format!("read load balancer {frontend}"), &error);
+                return Step::Later;
+            }
             self.doom_unwanted(frontend);
             self.trouble.remove(&frontend);
             self.backoff.succeeded(&key);
@@ -343,8 +348,9 @@ impl Proxy {
                 Step::Done
             }
             Err(error) => {
-                let id = self.balancer_id(&frontend);
-                self.observed.doubt(id);
+                // Either may be there: the new one when the reply was lost, the old one when its deletion was a lie.
+                let backends = old.iter().flat_map(|old| &old.backends).chain(&target.backends).copied();
+                self.observed.doubt_balancer(self.balancer_id(&frontend), backends);
                 self.write_failed(frontend, "create", &error, target, pass)
             }
         }
@@ -369,7 +375,7 @@ impl Proxy {
                 Step::Done
             }
             Err(error) => {
-                self.observed.doubt(id);
+                self.observed.doubt_balancer(id, target.backends.iter().copied());
                 self.write_failed(frontend, "create", &error, target, pass)
             }
         }
