@@ -1,6 +1,9 @@
 //! HCN and HNS documents and queries: read, converted and written without loss.
 
 use hcn::json::Extra;
+use hcn::policy::endpoint::EndpointPolicy;
+use hcn::policy::network::NetworkPolicy;
+use hcn::policy::subnet::SubnetPolicy;
 use hcn::{Kind, Query, v1};
 
 use crate::{Verdict, keeps, text};
@@ -26,10 +29,22 @@ pub fn hcn_document(data: &[u8]) -> Verdict {
         hcn::Policy,
         hcn::api::V1Response,
     );
+    if let Ok(policy) = hcn::Policy::parse(&text) {
+        policies(&policy);
+    }
     for kind in Kind::ALL {
         let _ = v1::is_v1(kind, &text);
     }
     verdict
+}
+
+/// Typed policies: whatever an envelope holds is read or refused, and an ACL's lists too.
+fn policies(policy: &hcn::Policy) {
+    if let Ok(EndpointPolicy::Acl(acl)) = EndpointPolicy::decode(policy) {
+        let _ = acl.matching();
+    }
+    let _ = NetworkPolicy::decode(policy);
+    let _ = SubnetPolicy::decode(policy);
 }
 
 /// HNS v1 documents. One that is converted to v2 and back is in its canonical spelling, and then stays as it is;
