@@ -11,7 +11,7 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use hcn::time::{Clock, SeededEntropy, SystemClock};
 use hcn::{Guid, Hcn, Kind, Query, v1};
-use hns::{Hns, Options, Profile};
+use hns::{Hns, Options, Profile, StoreKind};
 
 const ENDPOINTS: u32 = 100_000;
 const BALANCERS: u32 = 10_000;
@@ -32,9 +32,10 @@ fn address(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0A40_0000 + n)
 }
 
-fn empty() -> (Hns, Guid) {
-    let options = Options { entropy: Arc::new(SeededEntropy::new(1)), ..Options::new(Profile::Newest) };
-    let hns = Hns::open(options).expect("an HNS in memory opens");
+fn empty(store: StoreKind) -> (Hns, Guid) {
+    let options =
+        Options { entropy: Arc::new(SeededEntropy::new(1)), store, ..Options::new(Profile::Newest) };
+    let hns = Hns::open(options).expect("an HNS opens");
     hns.journal().set_capacity(0);
     let settings = r#"{"Name":"overlay","Type":"Overlay","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.50.0.0/16",
         "Routes":[{"NextHop":"10.50.0.1","DestinationPrefix":"0.0.0.0/0"}],
@@ -84,7 +85,7 @@ fn each(clock: &SystemClock, count: u32, mut act: impl FnMut(u32)) -> Duration {
 }
 
 fn fill(clock: &SystemClock) -> World {
-    let (hns, network) = empty();
+    let (hns, network) = empty(StoreKind::Memory);
     let endpoints: Vec<String> = (0..ENDPOINTS).map(|n| endpoint_settings(network, n)).collect();
     let balancers: Vec<String> = (0..BALANCERS).map(balancer_settings).collect();
 
@@ -147,10 +148,30 @@ fn reads(clock: &SystemClock, world: &World) {
     row("enumerate by id", "≤ 10 µs", one, "among 100,000 endpoints");
 }
 
+fn stored(clock: &SystemClock) {
+    const WRITES: u32 = 1000;
+    let folder = tempfile::tempdir().expect("a folder for the store");
+    for (name, work) in [
+        ("kill", "write to the store, safe from a kill"),
+        ("power", "write to the store, safe from a power failure"),
+    ] {
+        let path = folder.path().join(name);
+        let store = if name == "kill" { StoreKind::File(path) } else { StoreKind::SyncedFile(path) };
+        let (hns, network) = empty(store);
+        let settings: Vec<String> = (0..WRITES).map(|n| endpoint_settings(network, n)).collect();
+        let one = each(clock, WRITES, |n| {
+            hns.create(Kind::Endpoint, Some(network), id(1, n), &settings[n as usize])
+                .expect("an endpoint is made");
+        });
+        row(work, if name == "kill" { "≤ 1 ms" } else { "–" }, one, "one endpoint, one transaction");
+    }
+}
+
 fn benches(criterion: &mut Criterion) {
     let clock = SystemClock::default();
     let world = fill(&clock);
     reads(&clock, &world);
+    stored(&clock);
 
     let World { hns, network, endpoints, balancers } = &world;
     let mut group = criterion.benchmark_group("hns");
@@ -179,7 +200,7 @@ fn benches(criterion: &mut Criterion) {
     group.bench_function("delete a network with 1,000 endpoints", |bench| {
         bench.iter_batched(
             || {
-                let (hns, network) = empty();
+                let (hns, network) = empty(StoreKind::Memory);
                 for n in 0..1000 {
                     hns.create(Kind::Endpoint, Some(network), id(1, n), &endpoint_settings(network, n))
                         .expect("an endpoint is made");

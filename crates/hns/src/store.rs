@@ -1,14 +1,20 @@
 //! Where objects outlive the process: a redb file, one transaction per API write.
 //!
 //! A write with all its cascades is one transaction, committed before the caller gets the answer. So after a kill at
-//! any moment the file holds every acknowledged write whole and the one in flight whole or not at all. Objects
-//! of non-persistent networks are never written. In memory there is no file, and a restart goes through the same
+//! any moment the file holds every acknowledged write whole and the one in flight whole or not at all. Whether it
+//! also survives a power failure is the opener's choice: waiting for the disk makes each write some fifty times
+//! slower, and an emulated service that loses power has nothing to be restored beside it. Objects of non-persistent
+//! networks are never written. In memory there is no file, and a restart goes through the same
 //! form (JSON) as the file would.
 
+use std::fs::OpenOptions;
+use std::io;
+use std::ops::Bound;
 use std::path::Path;
 
 use hcn::{Error, Guid, HResult, Kind, Result};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::backends::FileBackend;
+use redb::{BackendError, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 
 use crate::record::Object;
 use crate::state::State;
@@ -41,12 +47,81 @@ pub enum StoreError {
         /// What is wrong.
         problem: String,
     },
+    /// The file itself.
+    #[error("{0}")]
+    File(#[from] io::Error),
     /// A file of another format.
     #[error("the file has format {found}; this version reads format {FORMAT}")]
     Format {
         /// What the file says.
         found: u64,
     },
+}
+
+/// A file that is written at once, and on the disk when the caller asked for that.
+#[derive(Debug)]
+struct Backend {
+    file: FileBackend,
+    synced: bool,
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    /// A killed process loses nothing that it has handed to the operating system, and the order stays.
+    fn sync_data(&self) -> io::Result<()> {
+        if self.synced { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> std::result::Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> std::result::Result<bool, BackendError> {
+        self.file.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> std::result::Result<(), BackendError> {
+        self.file.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> std::result::Result<(), BackendError> {
+        self.file.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> std::result::Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+
+    fn query_lock_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> std::result::Result<bool, BackendError> {
+        self.file.query_lock_range(start, end)
+    }
 }
 
 macro_rules! from_redb {
@@ -69,9 +144,12 @@ const fn kind_number(kind: Kind) -> u8 {
 }
 
 impl Store {
-    /// Opens or makes a file; true when it was made.
-    pub(crate) fn open(path: &Path) -> std::result::Result<(Self, bool), StoreError> {
-        let database = Database::create(path)?;
+    /// Opens or makes a file; true when it was made. With `synced`, each write waits for the disk.
+    pub(crate) fn open(path: &Path, synced: bool) -> std::result::Result<(Self, bool), StoreError> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let backend = Backend { file: FileBackend::new(file)?, synced };
+        // A file that was damaged from outside is to be refused, not met in the middle of a call.
+        let database = Database::builder().set_check_integrity_on_open(true).create_with_backend(backend)?;
         let transaction = database.begin_write()?;
         let fresh = {
             transaction.open_table(OBJECTS)?;

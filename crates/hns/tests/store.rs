@@ -10,10 +10,14 @@ use hcn::{Guid, Hcn, HcnExt, Kind, Query};
 use hns::{Dump, Hns, OpenError, Options, Profile, StoreKind};
 
 fn open(path: &Path) -> Result<Hns, OpenError> {
+    open_as(StoreKind::File(path.to_owned()))
+}
+
+fn open_as(store: StoreKind) -> Result<Hns, OpenError> {
     Hns::open(Options {
         clock: Arc::new(ManualClock::jumping()),
         entropy: Arc::new(SeededEntropy::new(3)),
-        store: StoreKind::File(path.to_owned()),
+        store,
         ..Options::new(Profile::Newest)
     })
 }
@@ -194,20 +198,61 @@ fn non_persistent_networks_are_not_stored() {
     assert_eq!(namespace.namespace_id, Some(2), "the compartment was made");
 }
 
+/// Rewrites a file.
+fn damaged(path: &Path, harm: impl FnOnce(&mut Vec<u8>)) -> std::path::PathBuf {
+    let mut bytes = std::fs::read(path).unwrap();
+    harm(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+    path.to_owned()
+}
+
 #[test]
 fn what_cannot_be_opened_is_told_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hns.redb");
     let held = open(&path).unwrap();
+    prepare(&held);
+    (0..8).for_each(|n| round(&held, n).unwrap());
     let text = open(&path).err().unwrap().to_string();
     assert!(text.contains("hns.redb"), "{text}");
     drop(held);
     open(&path).unwrap();
-    std::fs::write(&path, b"this is no database, whatever its name says".repeat(200)).unwrap();
-    let text = open(&path).err().unwrap().to_string();
-    assert!(text.contains("hns.redb"), "{text}");
+    let good = std::fs::read(&path).unwrap();
+    let text =
+        open(&damaged(&path, |bytes| *bytes = b"no database, whatever its name".repeat(300))).err().unwrap();
+    assert!(text.to_string().contains("hns.redb"), "{text}");
+    // Damage from outside is refused or harmless; it never ends in a panic.
+    let mut refused = 0;
+    for at in (0..good.len()).step_by(good.len() / 64) {
+        std::fs::write(&path, &good).unwrap();
+        match open(&damaged(&path, |bytes| bytes[at..].iter_mut().take(64).for_each(|byte| *byte ^= 0x5A))) {
+            Ok(hns) => {
+                hns.digest();
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("hns.redb"), "{error}");
+            }
+        }
+    }
+    assert!(refused > 0, "no damage was noticed");
+    std::fs::write(&path, &good[..good.len() / 3]).unwrap();
+    assert!(open(&path).is_err(), "cut off");
     let text = open(&folder.path().join("no/such/folder.redb")).err().unwrap().to_string();
     assert!(text.contains("folder.redb"), "{text}");
+}
+
+#[test]
+fn a_file_can_be_opened_either_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hns.redb");
+    let hns = open_as(StoreKind::SyncedFile(path.clone())).unwrap();
+    prepare(&hns);
+    round(&hns, 0).unwrap();
+    let dump = strip(hns.digest());
+    drop(hns);
+    assert_eq!(strip(open(&path).unwrap().digest()), dump);
+    assert_eq!(strip(open_as(StoreKind::SyncedFile(path)).unwrap().digest()), dump);
 }
 
 #[test]

@@ -26,8 +26,11 @@ pub enum StoreKind {
     /// In memory: gone with the process, kept over [`Hns::restart`].
     #[default]
     Memory,
-    /// In a redb file that one process at a time can have open.
+    /// In a redb file that one process at a time can have open; survives a kill of the process at any moment.
     File(PathBuf),
+    /// The same, and each write waits until the disk has it: survives a power failure too, at some milliseconds a
+    /// write.
+    SyncedFile(PathBuf),
 }
 
 /// How an emulated HNS is started.
@@ -110,8 +113,9 @@ impl Hns {
         };
         let (store, fresh, objects) = match &store {
             StoreKind::Memory => (Store::Memory, true, Vec::new()),
-            StoreKind::File(path) => {
-                let (store, fresh) = Store::open(path).map_err(wrong(path))?;
+            StoreKind::File(path) | StoreKind::SyncedFile(path) => {
+                let synced = matches!(store, StoreKind::SyncedFile(_));
+                let (store, fresh) = Store::open(path, synced).map_err(wrong(path))?;
                 let objects = store.load(&state).map_err(wrong(path))?;
                 (store, fresh, objects)
             }
