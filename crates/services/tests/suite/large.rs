@@ -9,29 +9,21 @@ use crate::common::{cluster, parse};
 const SLICES: usize = 200;
 const PER_SLICE: usize = 1000;
 
-/// One Service with 200 slices of 1,000 endpoints, in the style of `kubectl get -o yaml`, shortened a little.
+/// One Service with 200 slices of 1,000 endpoints: a list with its kind last, as `kubectl get -o yaml` writes it.
 fn yaml() -> String {
     let mut text = "apiVersion: v1\nitems:\n\
          - apiVersion: v1\n  kind: Service\n  metadata: {name: big, namespace: x}\n  spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n"
         .to_owned();
-    for slice in 0..SLICES {
+    for a in 0..SLICES {
         text.push_str("- addressType: IPv4\n  apiVersion: discovery.k8s.io/v1\n  endpoints:\n");
-        for endpoint in 0..PER_SLICE {
-            let (a, b) = (slice, endpoint);
-            write!(
-                text,
-                "  - addresses:\n    - 10.{a}.{}.{}\n    conditions:\n      ready: true\n      serving: true\n      \
-                 terminating: false\n    nodeName: node-{}\n    targetRef: {{kind: Pod, name: big-{a}-{b}, namespace: x}}\n    zone: zone-{}\n",
-                b / 250,
-                b % 250 + 1,
-                b % 100,
-                b % 3,
-            )
-            .unwrap();
+        for b in 0..PER_SLICE {
+            let (c, d, node, zone) = (b / 250, b % 250 + 1, b % 100, b % 3);
+            writeln!(text, "  - {{addresses: [10.{a}.{c}.{d}], nodeName: node-{node}, zone: zone-{zone}}}")
+                .unwrap();
         }
         writeln!(
             text,
-            "  kind: EndpointSlice\n  metadata: {{name: big-{slice}, namespace: x, labels: {{kubernetes.io/service-name: big}}}}\n  ports:\n  - port: 8080"
+            "  kind: EndpointSlice\n  metadata: {{name: big-{a}, namespace: x, labels: {{kubernetes.io/service-name: big}}}}\n  ports:\n  - port: 8080"
         )
         .unwrap();
     }
