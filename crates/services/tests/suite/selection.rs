@@ -187,3 +187,19 @@ fn a_new_zone_makes_everything_dirty() {
     assert_eq!(names(&port.cluster), ["R1"]);
     assert_eq!(port.left_out[0].reason, LeftOutReason::Hints);
 }
+
+/// Of two equally good offers of one address the content decides, not which slice has which name.
+#[test]
+fn names_of_slices_do_not_decide() {
+    let offer = |slice_name: &str, node: &str, zone: &str| {
+        let endpoint = json!({"addresses": ["10.0.2.1"], "nodeName": node, "zone": zone});
+        slice(slice_name, &json!([{"port": 8080}]), &[endpoint])
+    };
+    let chosen = |first: &str, second: &str| {
+        let objects = [service(&json!({})), offer(first, "there", "b"), offer(second, "far", "c")];
+        port_of(&cluster(Perspective::of_node("here", [IpFamily::V4]), objects)).cluster
+    };
+    let endpoints = chosen("web-1", "web-2");
+    assert_eq!(endpoints.len(), 1);
+    assert_eq!(endpoints, chosen("web-2", "web-1"));
+}
