@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use hcn::time::{Clock, SeededEntropy, SystemClock};
 use hcn::{Feature, Hcn};
 use hns::faults::FaultPlan;
-use hns::{Adapter, Hns, Mac, Options, Profile, StoreKind};
+use hns::{Adapter, DynamicPorts, Hns, Mac, Options, Profile, StoreKind};
 use ipnet::IpNet;
 use node::{Furnisher, NetworkKind, NodeSpec};
 use proxy::meter::{Metered, Watch};
@@ -209,7 +209,11 @@ impl Asked<'_> {
     }
 
     fn config(&self, spec: &NodeSpec) -> Config {
-        let mut config = Config { network_name: spec.network_name.clone(), ..Config::default() };
+        // The emulated host's range, so that its last blocks can be kept for DNS.
+        let range = DynamicPorts::default().tcp;
+        let dynamic_ports = Some(u32::from(range.end() - range.start()) + 1);
+        let mut config =
+            Config { network_name: spec.network_name.clone(), dynamic_ports, ..Config::default() };
         let Some(flags) = self.flags else { return config };
         let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
         config.source_vip = flags.source_vips().find(|&address| IpFamily::of(address) == family);
