@@ -62,7 +62,7 @@ pub struct KubeProxyArgs {
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     bind_address: IpAddr,
 
-    /// Where the proxy's health is served; the port is where forwarded health checks go
+    /// Where forwarded health checks go: only the port counts, health is not served in this version
     #[arg(long, value_name = "IP[:PORT]", default_value = "0.0.0.0:10256")]
     healthz_bind_address: OrBlank<ListenAddress>,
 
