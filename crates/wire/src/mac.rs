@@ -72,8 +72,11 @@ fn octets(text: &str) -> Option<[u8; 6]> {
 
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02X}-{b:02X}-{c:02X}-{d:02X}-{e:02X}-{g:02X}")
+        for (place, octet) in self.0.iter().enumerate() {
+            let dash = if place == 0 { "" } else { "-" };
+            write!(f, "{dash}{octet:02X}")?;
+        }
+        Ok(())
     }
 }
 

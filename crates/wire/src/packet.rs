@@ -11,7 +11,7 @@ pub struct Packet {
     /// Where the frame begins; at most the buffer's length.
     start: usize,
     /// The headroom that [`Packet::copy_from`] restores.
-    headroom: usize,
+    fresh: usize,
 }
 
 impl Packet {
@@ -25,7 +25,7 @@ impl Packet {
         let mut buffer = Vec::with_capacity(headroom + frame.len());
         buffer.resize(headroom, 0);
         buffer.extend_from_slice(frame);
-        Self { buffer, start: headroom, headroom }
+        Self { buffer, start: headroom, fresh: headroom }
     }
 
     /// The frame.
@@ -79,7 +79,7 @@ impl Packet {
 
     #[cold]
     fn grow(&mut self, n: usize) {
-        let missing = n - self.start + self.headroom;
+        let missing = n - self.start + self.fresh;
         self.buffer.splice(..0, std::iter::repeat_n(0, missing));
         self.start += missing;
     }
@@ -115,22 +115,22 @@ impl Packet {
     /// only when the buffer is too small.
     #[inline]
     pub fn copy_from(&mut self, frame: &[u8]) {
-        self.start = self.headroom;
-        self.buffer.truncate(self.headroom);
-        self.buffer.resize(self.headroom, 0);
+        self.start = self.fresh;
+        self.buffer.truncate(self.fresh);
+        self.buffer.resize(self.fresh, 0);
         self.buffer.extend_from_slice(frame);
     }
 }
 
 impl Clone for Packet {
     fn clone(&self) -> Self {
-        Self { buffer: self.buffer.clone(), start: self.start, headroom: self.headroom }
+        Self { buffer: self.buffer.clone(), start: self.start, fresh: self.fresh }
     }
 
     fn clone_from(&mut self, source: &Self) {
         self.buffer.clone_from(&source.buffer);
         self.start = source.start;
-        self.headroom = source.headroom;
+        self.fresh = source.fresh;
     }
 }
 

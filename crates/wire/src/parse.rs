@@ -77,7 +77,7 @@ fn ipv4(bytes: &[u8], offset: u8) -> Result<Ip, Malformed> {
         dont: field & 0x4000 != 0,
     };
     let upper = bytes.get(usize::from(header_len)..usize::from(total_len)).unwrap_or_default();
-    extent(Header::Ipv4, &frag, upper.len(), header_len.into())?;
+    extent(Header::Ipv4, frag, upper.len(), header_len.into())?;
     let proto = h[9];
     Ok(Ip {
         src: IpAddr::V4(Ipv4Addr::new(h[12], h[13], h[14], h[15])),
@@ -95,9 +95,9 @@ fn ipv4(bytes: &[u8], offset: u8) -> Result<Ip, Malformed> {
 
 /// A fragment must lie inside the largest packet, and all but the last are multiples of 8 bytes.
 #[inline]
-fn extent(header: Header, frag: &Fragment, length: usize, header_len: usize) -> Result<(), Malformed> {
+fn extent(header: Header, frag: Fragment, length: usize, header_len: usize) -> Result<(), Malformed> {
     let past = usize::from(frag.offset) + length + header_len > usize::from(u16::MAX);
-    if (frag.more && length % 8 != 0) || (frag.offset != 0 && past) {
+    if (frag.more && !length.is_multiple_of(8)) || (frag.offset != 0 && past) {
         return Err(Malformed::FragmentExtent { header, offset: frag.offset, length });
     }
     Ok(())
@@ -180,7 +180,7 @@ fn extensions(packet: &[u8], ip: &mut Ip) -> Result<(), Malformed> {
                 more: field & 1 != 0,
                 dont: false,
             };
-            extent(Header::Ipv6, &ip.frag, rest.len() - 8, 0)?;
+            extent(Header::Ipv6, ip.frag, rest.len() - 8, 0)?;
             // The headers behind a later fragment's are a part of the data.
             if ip.frag.offset != 0 {
                 return Ok(());

@@ -9,8 +9,9 @@ static TABLES: [[u32; 256]; 8] = tables();
 const fn tables() -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;
+    let mut number = 0_u32;
     while byte < 256 {
-        let mut crc = byte as u32;
+        let mut crc = number;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
@@ -18,6 +19,7 @@ const fn tables() -> [[u32; 256]; 8] {
         }
         tables[0][byte] = crc;
         byte += 1;
+        number += 1;
     }
     let mut zeros = 1;
     while zeros < 8 {

@@ -244,7 +244,7 @@ mod tests {
         for length in 0..data.len() {
             assert_eq!(fold(ones(&data[..length], 0)), plain(&data[..length]), "{length} bytes");
         }
-        assert_eq!(fold(ones(&[0xff; 65_536], 0)), 0xffff);
+        assert_eq!(fold(ones(&vec![0xff; 65_536], 0)), 0xffff);
         assert_eq!(fold(ones(&[], 0)), 0);
     }
 
