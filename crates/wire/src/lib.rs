@@ -11,6 +11,7 @@ mod describe;
 mod error;
 mod frame;
 pub mod ipv4;
+pub mod ipv6;
 mod mac;
 pub mod nd;
 mod packet;
@@ -19,6 +20,8 @@ mod parse;
 mod parse_tests;
 pub mod pcapng;
 pub mod quoted;
+pub mod rewrite;
+pub mod tcp;
 pub mod vlan;
 pub mod vxlan;
 
