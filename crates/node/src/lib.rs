@@ -1,11 +1,19 @@
-//! One emulated node, as far as HNS is concerned: the network, the routes to the other nodes' pods and the endpoints
-//! of this node's pods, the way a CNI plugin and a route agent would have made them on a real one.
+//! Emulated nodes and the wire between them.
 //!
-//! [`NodeSpec`] says what the cluster's objects ask for; [`Furnisher`] brings any HNS there and keeps it there. It
-//! works through [`hcn::Hcn`] only and knows nothing of proxies.
+//! [`NodeSpec`] says what the cluster's objects ask for; [`Furnisher`] brings any HNS there and keeps it there, as a
+//! CNI plugin and a route agent would. [`stack::Stack`] is the IP stack of a host, a pod or a router, with [`app`]'s
+//! clients and servers on it; [`fabric::Fabric`] joins machines in virtual time: [`host::Host`],
+//! [`linux::LinuxNode`].
+//!
+//! This crate works through [`hcn::Hcn`] and knows nothing of proxies.
 
+pub mod app;
+pub mod fabric;
 mod furnish;
+pub mod host;
+pub mod linux;
 mod spec;
+pub mod stack;
 
 pub use furnish::{FurnishError, Furnished, Furnisher};
 pub use spec::{NetworkKind, NodeSpec, Peer, PodSpec, SpecError};

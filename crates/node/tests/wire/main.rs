@@ -1,0 +1,6 @@
+//! Whole exchanges between emulated machines over links and routers, without any switch of Windows.
+
+mod links;
+mod linux;
+mod routing;
+mod world;
