@@ -36,6 +36,8 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { name: "a C compiler", probe: ("cc", &["--version"]), remedy: Remedy::Apt(&["gcc", "libc6-dev"]) },
     Tool { name: "git", probe: ("git", &["--version"]), remedy: Remedy::Apt(&["git"]) },
+    // Judges the captures that are written.
+    Tool { name: "tshark", probe: ("tshark", &["--version"]), remedy: Remedy::Apt(&["tshark"]) },
     Tool {
         name: "rustfmt",
         probe: ("cargo", &["fmt", "--version"]),

@@ -1,11 +1,9 @@
 //! Laws that hold for every frame: what is built is read, a difference is as good as a recomputation, a tunnel gives
 //! back what was put in, and nothing that is read panics.
 
-mod common;
-
 use std::net::IpAddr;
 
-use common::{Spec, Upper, addresses, spec};
+use crate::samples::{Spec, Upper, addresses, spec};
 use proptest::prelude::*;
 use wire::checksum::{self, Delta};
 use wire::rewrite::{self, Rewrite, RewriteError};
