@@ -52,6 +52,20 @@ pub enum Action {
 }
 
 impl Action {
+    /// It changes addresses or ports that replies need changed back.
+    pub(crate) fn translates(&self) -> bool {
+        match self {
+            Self::Nat(_) | Self::DynNat(_) | Self::LbNat(_) => true,
+            Self::Transpose(transpose) => {
+                transpose.source.is_some()
+                    || transpose.destination.is_some()
+                    || transpose.source_port.is_some()
+                    || transpose.destination_port.is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// The word that dumps print.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -322,7 +336,14 @@ pub enum NativeRoute {
 impl Default for PaRoute {
     /// What HNS was seen to program: default compartment, ten next hops, 30 seconds.
     fn default() -> Self {
-        Self { compartment: 1, vlan: 0, cache_limit: 10, cache_timeout: 30, interface_index: 0, native: NativeRoute::Never }
+        Self {
+            compartment: 1,
+            vlan: 0,
+            cache_limit: 10,
+            cache_timeout: 30,
+            interface_index: 0,
+            native: NativeRoute::Never,
+        }
     }
 }
 

@@ -158,7 +158,9 @@ mod tests {
         let net = |text: &str| text.parse::<IpNet>().unwrap();
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let set: AddressSet =
-            [net("10.0.1.0/24"), net("10.0.0.0/24"), net("10.0.3.0/30"), net("2001:db8::/64")].into_iter().collect();
+            [net("10.0.1.0/24"), net("10.0.0.0/24"), net("10.0.3.0/30"), net("2001:db8::/64")]
+                .into_iter()
+                .collect();
         assert_eq!(set.ranges().len(), 3, "{set:?}");
         for (address, inside) in [
             ("10.0.0.0", true),

@@ -1,0 +1,402 @@
+//! The cached path: a packet whose flow is known and current.
+//!
+//! It allocates nothing, takes no lock and makes no system call. A batch is worked on in two passes, so that the
+//! cache misses of its packets overlap.
+
+use std::time::Duration;
+
+use wire::Packet;
+
+use super::{FlowFamily, Layer, Port};
+use crate::DropReason;
+use crate::flow::apply::{self, Failed, SourcePorts};
+use crate::flow::key::Key;
+use crate::flow::pair::{Ht, HtFlags, NONE, TcpState};
+use crate::flow::quick::{Extra, Meta, Seen};
+use crate::flow::table::Found;
+use crate::model::Direction;
+use crate::shared::Shared;
+use crate::trace::{Event, HostRoutes, Observer, RuleRef, Sighting, Stage};
+use crate::view::View;
+
+/// What a packet meets at a port.
+pub(crate) struct Context<'s, 'e> {
+    pub(crate) shared: &'s Shared,
+    /// Milliseconds.
+    pub(crate) now: u32,
+    pub(crate) time: Duration,
+    pub(crate) routes: &'e mut dyn HostRoutes,
+    pub(crate) observer: Option<&'e mut dyn Observer>,
+    /// The observer wants every decision.
+    pub(crate) watched: bool,
+    /// The number of the packet that is worked on.
+    pub(crate) group: u64,
+    /// Frames that the port makes itself (ICMP errors, resets): towards the adapter, or into the switch.
+    pub(crate) made: Vec<(Direction, Packet)>,
+    /// Pieces of fragmented packets, beside the first, and where they go.
+    pub(crate) pieces: Vec<(u16, Packet)>,
+}
+
+impl Context<'_, '_> {
+    pub(crate) fn event(&mut self, event: &Event) {
+        if let Some(observer) = &mut self.observer {
+            observer.event(event);
+        }
+    }
+
+    /// The names of a rule by its serial.
+    pub(crate) fn rule_ref(&self, layer: &Layer, serial: u32) -> Option<RuleRef> {
+        layer.groups.iter().flatten().flatten().find_map(|&group| {
+            let group = self.shared.group(group)?;
+            let entry = group.rules().into_iter().find(|entry| entry.serial == serial)?;
+            Some(RuleRef {
+                layer: layer.spec.id.clone(),
+                group: group.id.clone(),
+                rule: entry.rule.id.clone(),
+                name: entry.rule.name.clone(),
+                action: entry.rule.action.word(),
+            })
+        })
+    }
+}
+
+/// What becomes of a packet at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// OUT: to this port's layers. IN: to the adapter.
+    Forward(u16),
+    /// OUT: to several ports.
+    Flood,
+    /// Gone; it was told and counted.
+    Drop,
+    /// Back: an IN packet as if the adapter had sent it, an OUT packet to the adapter.
+    Back,
+    /// Into another port, as delivered there.
+    Into(u16),
+    /// Waiting for this next hop.
+    Pending(std::net::IpAddr),
+}
+
+/// The place that [`Half::target`](crate::flow::pair::Half::target) uses for a flood.
+pub(crate) const FLOOD: u16 = u16::MAX;
+
+const UNUSUAL: HtFlags =
+    HtFlags::DROP.union(HtFlags::HAIRPIN).union(HtFlags::QOS).union(HtFlags::VLAN).union(HtFlags::MIRROR);
+
+/// SYN, FIN and RST change a connection.
+const EVENTFUL: u8 = 1 | 2 | 4;
+
+impl Port {
+    /// The flow of a packet, for a first pass over a batch.
+    #[inline]
+    pub(crate) fn hash<A: FlowFamily>(&self, key: &Key<A>) -> u64 {
+        A::flows(self).table.hash(key)
+    }
+
+    /// Works on one packet: the cached path if there is one.
+    #[inline]
+    pub(crate) fn run<A: FlowFamily>(
+        &mut self,
+        direction: Direction,
+        seen: &Seen<A>,
+        extra: Extra,
+        keyed: (Key<A>, u64),
+        hairpinned: bool,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        let (key, hash) = keyed;
+        let (generation, limits) = (self.generation, self.limits);
+        let flows = A::flows_mut(self);
+        let found = flows.table.find(&key, hash);
+        if let Some(found) = found
+            && !ctx.watched
+        {
+            let pair = flows.table.pair_mut(found.pair);
+            let half = &pair.halves[found.half];
+            let common = &mut pair.common;
+            let current = common.generation[found.half] == generation
+                && half.l2 == seen.l2
+                && half.ht.flags.contains(HtFlags::VALID);
+            let calm = seen.meta.tcp & EVENTFUL == 0
+                && matches!(common.state, TcpState::Plain | TcpState::Established);
+            let aged = ctx.now.wrapping_sub(common.seen);
+            let due = common.recheck != NONE && ctx.now.wrapping_sub(common.recheck).cast_signed() >= 0;
+            if current && calm && !due {
+                let limit = if common.ttl == 0 {
+                    limits[common.state as usize]
+                } else {
+                    u32::from(common.ttl) * 1000
+                };
+                if aged < limit {
+                    common.seen = ctx.now;
+                    common.packets[found.half] += 1;
+                    common.bytes[found.half] += u64::from(seen.meta.ip_len);
+                    let (ht, target) = (half.ht, half.target);
+                    return self.finish(direction, &ht, target, found, &seen.meta, packet, ctx);
+                }
+            }
+        }
+        self.slow(direction, seen, extra, key, found, hairpinned, packet, ctx)
+    }
+
+    /// Applies a composed transposition.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the packet and all that was found for it")]
+    pub(crate) fn finish<A: FlowFamily>(
+        &mut self,
+        direction: Direction,
+        ht: &Ht<A>,
+        target: u16,
+        found: Found,
+        meta: &Meta,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        if ht.flags.intersects(UNUSUAL) {
+            return self.unusual(direction, ht, target, found, meta, packet, ctx);
+        }
+        self.rewrite(direction, ht, target, meta, packet, ctx)
+    }
+
+    #[inline]
+    fn rewrite<A: FlowFamily>(
+        &mut self,
+        direction: Direction,
+        ht: &Ht<A>,
+        target: u16,
+        meta: &Meta,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        // Where it goes is one less: 0 stands for "not known", which only IN packets have.
+        let mtu = match direction {
+            Direction::Out => {
+                ctx.shared.mtus.get(usize::from(target.wrapping_sub(1))).copied().unwrap_or(u16::MAX)
+            }
+            Direction::In => u16::MAX,
+        };
+        let mut size = u32::from(meta.ip_len);
+        if ht.flags.contains(HtFlags::PUSH) {
+            size += self.overhead(ht.extra);
+        } else if meta.outer != 0 && !ht.flags.contains(HtFlags::POP) {
+            size += u32::from(meta.outer);
+        }
+        if size > u32::from(mtu) {
+            return self.oversize(direction, ht, target, meta, mtu, packet, ctx);
+        }
+        self.write(direction, ht, target, meta, packet, ctx)
+    }
+
+    /// Rewrites without looking at the length.
+    #[inline]
+    pub(crate) fn write<A: FlowFamily>(
+        &mut self,
+        direction: Direction,
+        ht: &Ht<A>,
+        target: u16,
+        meta: &Meta,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        let settings = &ctx.shared.settings;
+        let ports = SourcePorts { base: settings.vxlan_source_base, range: settings.vxlan_source_range };
+        match apply::apply(ht, packet, meta, &self.templates, ports) {
+            Ok(()) => Step::Forward(target.wrapping_sub(1)),
+            Err(Failed::Ttl) => self.ttl_exceeded(direction, packet, ctx),
+            Err(Failed::Length) => self.drop(direction, DropReason::MtuExceeded, None, packet, ctx),
+        }
+    }
+
+    /// Bytes that a tunnel header adds to the IP packet.
+    #[inline]
+    pub(crate) fn overhead(&self, template: u16) -> u32 {
+        // The inner Ethernet header becomes part of the outer packet, whose own is not.
+        self.templates.get(usize::from(template)).map_or(50, |template| template.outer_len() as u32)
+    }
+
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "the packet and all that was found for it")]
+    fn unusual<A: FlowFamily>(
+        &mut self,
+        direction: Direction,
+        ht: &Ht<A>,
+        target: u16,
+        found: Found,
+        meta: &Meta,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        if ht.flags.contains(HtFlags::MIRROR) {
+            let at = self.sighting(direction, Stage::Enter, ctx);
+            if let Some(observer) = &mut ctx.observer {
+                observer.seen(&at, packet.data());
+            }
+        }
+        if ht.flags.contains(HtFlags::DROP) {
+            let reason = DropReason::from_index(ht.extra);
+            let rule = self.last_rule::<A>(found, ctx);
+            return self.drop(direction, reason, rule.as_ref(), packet, ctx);
+        }
+        if ht.flags.contains(HtFlags::QOS) && !self.spend(packet.len(), ctx.now) {
+            return self.drop(direction, DropReason::Qos, None, packet, ctx);
+        }
+        let step = self.rewrite(direction, ht, target, meta, packet, ctx);
+        if ht.flags.contains(HtFlags::VLAN) && !ht.flags.contains(HtFlags::PUSH) && step != Step::Drop {
+            apply::retag(packet, ht.extra);
+        }
+        match step {
+            Step::Forward(_) if ht.flags.contains(HtFlags::HAIRPIN) => match target {
+                0 => Step::Back,
+                port => Step::Into(port - 1),
+            },
+            step => step,
+        }
+    }
+
+    /// The rule that decided last for a flow.
+    pub(crate) fn last_rule<A: FlowFamily>(&self, found: Found, ctx: &Context<'_, '_>) -> Option<RuleRef> {
+        let path = A::flows(self).table.pair(found.pair).common.paths[found.half];
+        let serial = *self.paths.get(path)?.rules.last()?;
+        self.layers.iter().find_map(|layer| ctx.rule_ref(layer, serial))
+    }
+
+    /// Takes bytes from the port's bandwidth. A second's worth may be sent at once.
+    fn spend(&mut self, bytes: usize, now: u32) -> bool {
+        let Some(bucket) = &mut self.bucket else { return true };
+        let elapsed = u64::from(now.wrapping_sub(bucket.filled));
+        let gained = bucket.bytes_per_second.saturating_mul(elapsed) / 1000;
+        if gained > 0 {
+            bucket.level = bucket.level.saturating_add(gained).min(bucket.bytes_per_second);
+            bucket.filled = now;
+        }
+        let bytes = bytes as u64;
+        if bucket.level < bytes {
+            return false;
+        }
+        bucket.level -= bytes;
+        true
+    }
+
+    pub(crate) fn sighting(&self, direction: Direction, stage: Stage, ctx: &Context<'_, '_>) -> Sighting {
+        Sighting { port: self.spec.name, direction, stage, group: ctx.group, now: ctx.time }
+    }
+
+    /// Drops a packet: counted and told.
+    #[cold]
+    pub(crate) fn drop(
+        &mut self,
+        direction: Direction,
+        reason: DropReason,
+        rule: Option<&RuleRef>,
+        packet: &Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        self.counters[direction.index()].drops[reason.index()] += 1;
+        let at = self.sighting(direction, Stage::Enter, ctx);
+        if let Some(observer) = &mut ctx.observer {
+            observer.dropped(&at, reason, rule, packet.data());
+        }
+        if ctx.watched {
+            ctx.event(&Event::Drop { port: self.spec.name, direction, reason, rule: rule.cloned() });
+        }
+        Step::Drop
+    }
+
+    #[cold]
+    fn ttl_exceeded(&mut self, direction: Direction, packet: &mut Packet, ctx: &mut Context<'_, '_>) -> Step {
+        self.complain(wire::build::IcmpError::TimeExceeded, None, packet, ctx);
+        self.drop(direction, DropReason::TtlExceeded, None, packet, ctx)
+    }
+
+    /// Too long for where it goes: fragmented, or refused with an ICMP error to its sender.
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "the packet and all that was found for it")]
+    fn oversize<A: FlowFamily>(
+        &mut self,
+        direction: Direction,
+        ht: &Ht<A>,
+        target: u16,
+        meta: &Meta,
+        mtu: u16,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        let tunnelled = meta.outer != 0 && !ht.flags.contains(HtFlags::POP);
+        let extra = if ht.flags.contains(HtFlags::PUSH) { self.overhead(ht.extra) } else { 0 };
+        let room = u32::from(mtu).saturating_sub(extra);
+        if A::V6 || meta.df || tunnelled {
+            let mtu = u16::try_from(room).unwrap_or(0);
+            let kind = if A::V6 {
+                wire::build::IcmpError::PacketTooBig { mtu: room }
+            } else {
+                wire::build::IcmpError::FragmentationNeeded { mtu }
+            };
+            self.complain(kind, Some(ht.extra).filter(|_| extra > 0), packet, ctx);
+            return self.drop(direction, DropReason::MtuExceeded, None, packet, ctx);
+        }
+        if ht.flags.contains(HtFlags::POP) {
+            packet.pull(meta.outer.into());
+        }
+        let parts = wire::ipv4::fragment(packet.data(), room as usize);
+        // The pieces are rewritten one by one: addresses in all of them, ports in the first.
+        let plain = Ht { flags: ht.flags - HtFlags::POP, ..*ht };
+        let mut first = None;
+        for part in parts {
+            let mut piece = Packet::new(&part);
+            let Ok(frame) = wire::parse(piece.data()) else { continue };
+            let Some(ip) = frame.ip() else { continue };
+            let meta = Meta {
+                outer: 0,
+                ip: ip.offset,
+                l4: u16::try_from(ip.l4_offset()).unwrap_or(0),
+                ip_len: ip.total_len,
+                has_l4: !ip.is_later(),
+                ..*meta
+            };
+            if self.write(direction, &plain, target, &meta, &mut piece, ctx) == Step::Drop {
+                return Step::Drop;
+            }
+            match first {
+                None => first = Some(piece),
+                Some(_) => ctx.pieces.push((target.wrapping_sub(1), piece)),
+            }
+        }
+        let Some(first) = first else {
+            return self.drop(direction, DropReason::MtuExceeded, None, packet, ctx);
+        };
+        *packet = first;
+        Step::Forward(target.wrapping_sub(1))
+    }
+
+    /// Tells the sender what went wrong, by ICMP. `tunnel`: from the near end of this tunnel.
+    fn complain(
+        &mut self,
+        kind: wire::build::IcmpError,
+        tunnel: Option<u16>,
+        packet: &Packet,
+        ctx: &mut Context<'_, '_>,
+    ) {
+        if !ctx.shared.settings.icmp_errors {
+            return;
+        }
+        let Ok(frame) = wire::parse(packet.data()) else { return };
+        let Some(ip) = frame.ip() else { return };
+        let near = tunnel.and_then(|template| self.outer_of(template)).map(|outer| outer.source);
+        let from = near.filter(|near| near.is_ipv4() == ip.dst.is_ipv4()).unwrap_or(ip.dst);
+        if let Some(error) = wire::build::icmp_error(packet.data(), from, kind) {
+            ctx.made.push((Direction::In, Packet::new(&error)));
+        }
+    }
+
+    /// The headers of a packet as they are now.
+    pub(crate) fn view_now(&self, packet: &Packet, shared: &Shared) -> Option<View> {
+        use crate::flow::quick::{Careful, careful};
+        let frame = wire::parse(packet.data()).ok()?;
+        match careful(packet.data(), &frame, shared.settings.vxlan_port)? {
+            Careful::V4(seen, extra) => Some(View::of(&seen, extra, false)),
+            Careful::V6(seen, extra) => Some(View::of(&seen, extra, false)),
+            Careful::Other => None,
+        }
+    }
+}

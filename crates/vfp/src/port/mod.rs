@@ -1,0 +1,500 @@
+//! One port: its layers, flows, pools and counters.
+//!
+//! A port changes while packets pass; [`Shared`] does not. So ports can be worked on side by side.
+
+mod cached;
+mod fragments;
+mod nodes;
+mod paths;
+mod slow;
+mod track;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use wire::{Mac, vxlan};
+
+use crate::counters::{FlowCounters, MeterCounters, PortCounters, RuleCounters};
+use crate::flow::key::Addr;
+use crate::flow::pair::{Common, Pair, TcpState};
+use crate::flow::quick::{Extra, Seen, TunnelId};
+use crate::flow::table::Table;
+use crate::model::{Direction, FlowClass, LayerSpec, PoolKey, PortKind, PortSpec};
+use crate::nat::{Binding, Pool};
+use crate::shared::Shared;
+use crate::trace::{Sighting, Stage};
+use crate::view::OuterView;
+
+pub(crate) use cached::{Context, FLOOD, Step};
+use fragments::Fragments;
+pub(crate) use nodes::Nodes;
+use paths::Paths;
+
+/// A layer at work.
+#[derive(Clone, Debug)]
+pub(crate) struct Layer {
+    pub(crate) spec: LayerSpec,
+    /// Unique on the port and never given again.
+    pub(crate) serial: u16,
+    /// Groups of each direction and family, by priority: `[OUT, IN][IPv4, IPv6]`.
+    pub(crate) groups: [[Vec<u32>; 2]; 2],
+    /// When groups were last hung in or taken out.
+    pub(crate) generation: u32,
+}
+
+/// The flows of one family.
+pub(crate) struct Flows<A> {
+    pub(crate) table: Table<A>,
+    pub(crate) nodes: Nodes<A>,
+}
+
+impl<A: Addr> Flows<A> {
+    fn new(seed: u64) -> Self {
+        Self { table: Table::new(seed), nodes: Nodes::default() }
+    }
+}
+
+/// A family whose flows a port keeps.
+pub(crate) trait FlowFamily: Addr {
+    /// The flows of this family.
+    fn flows(port: &Port) -> &Flows<Self>;
+
+    /// The flows of this family, to be changed.
+    fn flows_mut(port: &mut Port) -> &mut Flows<Self>;
+}
+
+impl FlowFamily for [u8; 4] {
+    #[inline]
+    fn flows(port: &Port) -> &Flows<Self> {
+        &port.v4
+    }
+
+    #[inline]
+    fn flows_mut(port: &mut Port) -> &mut Flows<Self> {
+        &mut port.v4
+    }
+}
+
+impl FlowFamily for [u8; 16] {
+    #[inline]
+    fn flows(port: &Port) -> &Flows<Self> {
+        &port.v6
+    }
+
+    #[inline]
+    fn flows_mut(port: &mut Port) -> &mut Flows<Self> {
+        &mut port.v6
+    }
+}
+
+/// A next hop that is remembered for a while.
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    mac: Mac,
+    source_mac: Mac,
+    until: u32,
+}
+
+/// A bandwidth and what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bucket {
+    bytes_per_second: u64,
+    /// Bytes that may be sent at once.
+    level: u64,
+    filled: u32,
+}
+
+pub(crate) struct Port {
+    pub(crate) spec: PortSpec,
+    pub(crate) index: u16,
+    /// What every flow must have been composed for; goes up with every change that could matter to the port.
+    pub(crate) generation: u32,
+    pub(crate) layers: Vec<Layer>,
+    next_layer: u16,
+    v4: Flows<[u8; 4]>,
+    v6: Flows<[u8; 16]>,
+    templates: Vec<vxlan::Template>,
+    template_of: FxHashMap<OuterView, u16>,
+    tunnel_of: FxHashMap<TunnelId, u16>,
+    last_tunnel: Option<(TunnelId, u16)>,
+    pub(crate) pools: FxHashMap<PoolKey, Pool>,
+    bindings: Vec<Option<Binding>>,
+    free_bindings: Vec<u32>,
+    paths: Paths,
+    pub(crate) counters: [PortCounters; 2],
+    rule_counters: FxHashMap<u32, RuleCounters>,
+    meters: BTreeMap<u32, MeterCounters>,
+    classes: [[FlowCounters; 6]; 2],
+    fragments: Fragments,
+    bucket: Option<Bucket>,
+    next_hops: FxHashMap<IpAddr, Remembered>,
+    /// Whether packets of a direction and family can skip the layers: there is no rule for them.
+    pub(crate) idle: [[bool; 2]; 2],
+    /// Idle times in milliseconds, by state.
+    limits: [u32; TcpState::COUNT],
+    swept: [u32; 2],
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX / 2)
+}
+
+impl Port {
+    pub(crate) fn new(spec: PortSpec, index: u16, seed: u64) -> Self {
+        let seed = crate::flow::key::fold(seed ^ u64::from(index), 0xA076_1D64_78BD_642F);
+        let mut port = Self {
+            index,
+            generation: 0,
+            layers: Vec::new(),
+            next_layer: 0,
+            v4: Flows::new(seed),
+            v6: Flows::new(seed),
+            templates: Vec::new(),
+            template_of: FxHashMap::default(),
+            tunnel_of: FxHashMap::default(),
+            last_tunnel: None,
+            pools: FxHashMap::default(),
+            bindings: Vec::new(),
+            free_bindings: Vec::new(),
+            paths: Paths::default(),
+            counters: [PortCounters::default(), PortCounters::default()],
+            rule_counters: FxHashMap::default(),
+            meters: BTreeMap::new(),
+            classes: [[FlowCounters::default(); 6]; 2],
+            fragments: Fragments::default(),
+            bucket: None,
+            next_hops: FxHashMap::default(),
+            idle: [[true; 2]; 2],
+            limits: [0; TcpState::COUNT],
+            swept: [0; 2],
+            spec,
+        };
+        port.respec();
+        port
+    }
+
+    /// Other properties; layers and flows stay.
+    pub(crate) fn set_spec(&mut self, spec: PortSpec) {
+        self.spec = spec;
+        self.respec();
+    }
+
+    fn respec(&mut self) {
+        let flows = &self.spec.flows;
+        let (default, half) = (millis(flows.default_ttl), millis(flows.half_ttl));
+        self.limits =
+            [default, half, half, default, default, millis(flows.time_wait_ttl), millis(flows.reset_ttl)];
+        for (direction, limits) in flows.limits.iter().enumerate() {
+            for (class, &limit) in limits.iter().enumerate() {
+                self.classes[direction][class].limit = limit;
+            }
+        }
+    }
+
+    /// UDP packets to this port number are looked into; 0: none.
+    pub(crate) fn vxlan_port(&self, shared: &Shared) -> u16 {
+        if self.spec.kind == PortKind::External { shared.settings.vxlan_port } else { 0 }
+    }
+
+    pub(crate) fn layer(&self, id: &str) -> Option<&Layer> {
+        self.layers.iter().find(|layer| *layer.spec.id == *id)
+    }
+
+    pub(crate) fn layer_mut(&mut self, id: &str) -> Option<&mut Layer> {
+        self.layers.iter_mut().find(|layer| *layer.spec.id == *id)
+    }
+
+    /// Makes a layer or replaces its properties.
+    pub(crate) fn put_layer(&mut self, spec: LayerSpec, generation: u32) {
+        if let Some(layer) = self.layer_mut(&Arc::clone(&spec.id)) {
+            layer.spec = spec;
+            layer.generation = generation;
+        } else {
+            let serial = self.next_layer;
+            self.next_layer = self.next_layer.wrapping_add(1);
+            self.layers.push(Layer { spec, serial, groups: Default::default(), generation });
+        }
+        self.layers.sort_by_key(|layer| layer.spec.priority);
+    }
+
+    /// Finds out what can be skipped.
+    pub(crate) fn reconsider(&mut self) {
+        let guarded = !self.spec.guards.is_empty() || !self.spec.enabled;
+        for direction in 0..2 {
+            for family in 0..2 {
+                self.idle[direction][family] = !guarded
+                    && self.layers.iter().all(|layer| {
+                        layer.groups[direction][family].is_empty()
+                            && (layer.spec.flags.contains(crate::model::LayerFlags::DEFAULT_ALLOW)
+                                || layer.groups.iter().flatten().all(Vec::is_empty))
+                    });
+            }
+        }
+        // A connection's replies must meet its flow.
+        for family in 0..2 {
+            let both = self.idle[0][family] && self.idle[1][family];
+            let stateful = self.layers.iter().any(|layer| {
+                layer.spec.stateful && layer.groups.iter().any(|groups| !groups[family].is_empty())
+            });
+            if !both && stateful {
+                self.idle[0][family] = false;
+                self.idle[1][family] = false;
+            }
+        }
+    }
+
+    /// The number of a tunnel, for keys.
+    #[inline]
+    pub(crate) fn tunnel(&mut self, tunnel: Option<&TunnelId>) -> u16 {
+        let Some(tunnel) = tunnel else { return 0 };
+        if let Some((last, number)) = &self.last_tunnel
+            && last == tunnel
+        {
+            return *number;
+        }
+        self.other_tunnel(tunnel)
+    }
+
+    fn other_tunnel(&mut self, tunnel: &TunnelId) -> u16 {
+        let next = u16::try_from(self.tunnel_of.len() + 1).unwrap_or(u16::MAX);
+        let number = match self.tunnel_of.get(tunnel) {
+            Some(&number) => number,
+            // Numbers are used up: all flows in tunnels go, and numbering starts again.
+            None if next == u16::MAX => {
+                self.tunnel_of.clear();
+                self.forget_tunnelled();
+                self.tunnel_of.insert(*tunnel, 1);
+                1
+            }
+            None => {
+                self.tunnel_of.insert(*tunnel, next);
+                next
+            }
+        };
+        self.last_tunnel = Some((*tunnel, number));
+        number
+    }
+
+    fn forget_tunnelled(&mut self) {
+        self.remove_where::<[u8; 4]>(|pair| pair.halves.iter().any(|half| half.key.tunnel != 0));
+        self.remove_where::<[u8; 16]>(|pair| pair.halves.iter().any(|half| half.key.tunnel != 0));
+    }
+
+    /// Removes flows; returns how many.
+    pub(crate) fn remove_where<A: FlowFamily>(&mut self, mut which: impl FnMut(&Pair<A>) -> bool) -> usize {
+        let gone: Vec<u32> =
+            A::flows(self).table.iter().filter(|(_, pair)| which(pair)).map(|(number, _)| number).collect();
+        for &number in &gone {
+            self.remove_pair::<A>(number);
+        }
+        gone.len()
+    }
+
+    /// Removes one flow with all that hangs on it.
+    pub(crate) fn remove_pair<A: FlowFamily>(&mut self, number: u32) {
+        let flows = A::flows_mut(self);
+        let pair = flows.table.remove(number);
+        let bindings = flows.nodes.remove(pair.common.results);
+        for binding in bindings {
+            self.give_back(binding);
+        }
+        self.settle(&pair.common);
+        self.uncount(&pair);
+    }
+
+    /// Adds what a flow counted to its rules and meters.
+    fn settle(&mut self, common: &Common) {
+        for half in 0..2 {
+            let path = common.paths[half];
+            if let Some(entry) = self.paths.get(path) {
+                for &serial in &entry.rules {
+                    let counters = self.rule_counters.entry(serial).or_default();
+                    counters.matched_packets += common.packets[half];
+                    if entry.drops && Some(&serial) == entry.rules.last() {
+                        counters.dropped_packets += common.packets[half];
+                    }
+                }
+                for &class in &entry.meters {
+                    let meter = self.meters.entry(class).or_default();
+                    meter.packets += common.packets[half];
+                    meter.bytes += common.bytes[half];
+                }
+            }
+            self.paths.release(path);
+        }
+    }
+
+    fn give_back(&mut self, number: u32) {
+        if let Some(binding) = self.bindings.get_mut(number as usize).and_then(Option::take) {
+            self.free_bindings.push(number);
+            if let Some(pool) = self.pools.get_mut(&binding.pool) {
+                pool.give_back(&binding);
+            }
+        }
+    }
+
+    fn lend(&mut self, binding: Binding) -> u32 {
+        if let Some(number) = self.free_bindings.pop() {
+            self.bindings[number as usize] = Some(binding);
+            return number;
+        }
+        self.bindings.push(Some(binding));
+        u32::try_from(self.bindings.len() - 1).unwrap_or(u32::MAX - 1)
+    }
+
+    /// The ports that are lent.
+    pub(crate) fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().flatten()
+    }
+
+    /// Which limits a flow counts against.
+    fn classes_of<A: Addr>(pair: &Pair<A>) -> [Option<FlowClass>; 4] {
+        let half_open = pair.common.state.is_half_open().then_some(FlowClass::HalfOpen);
+        let class = match pair.halves[0].key.proto {
+            wire::proto::TCP => FlowClass::Tcp,
+            wire::proto::UDP => FlowClass::Udp,
+            _ => FlowClass::Other,
+        };
+        [Some(FlowClass::Total), Some(class), half_open, Some(FlowClass::TotalEntry)]
+    }
+
+    /// Whether one more such flow is allowed.
+    fn has_room<A: Addr>(&self, pair: &Pair<A>) -> bool {
+        let direction = usize::from(pair.halves[0].key.direction);
+        Self::classes_of(pair).into_iter().flatten().all(|class| {
+            let counters = &self.classes[direction][class as usize];
+            counters.count < counters.limit
+        })
+    }
+
+    fn count<A: Addr>(&mut self, pair: &Pair<A>) {
+        let direction = usize::from(pair.halves[0].key.direction);
+        for class in Self::classes_of(pair).into_iter().flatten() {
+            let counters = &mut self.classes[direction][class as usize];
+            counters.count += 1;
+            counters.created += 1;
+            counters.maximum = counters.maximum.max(counters.count);
+        }
+    }
+
+    fn uncount<A: Addr>(&mut self, pair: &Pair<A>) {
+        let direction = usize::from(pair.halves[0].key.direction);
+        for class in Self::classes_of(pair).into_iter().flatten() {
+            let counters = &mut self.classes[direction][class as usize];
+            counters.count = counters.count.saturating_sub(1);
+        }
+    }
+
+    /// A flow's handshake is over, one way or the other.
+    fn no_longer_half_open(&mut self, direction: u8) {
+        let counters = &mut self.classes[usize::from(direction)][FlowClass::HalfOpen as usize];
+        counters.count = counters.count.saturating_sub(1);
+    }
+
+    /// After how many milliseconds without a packet a flow is gone.
+    #[inline]
+    fn idle_limit(&self, common: &Common) -> u32 {
+        if common.ttl != 0
+            && matches!(common.state, TcpState::Plain | TcpState::Established | TcpState::HalfClosed)
+        {
+            return u32::from(common.ttl) * 1000;
+        }
+        self.limits[common.state as usize]
+    }
+
+    /// Counters of flow classes.
+    pub(crate) fn flow_counters(&self, direction: Direction) -> &[FlowCounters; 6] {
+        &self.classes[direction.index()]
+    }
+
+    /// Counters of rules, flows that live included, by serial.
+    pub(crate) fn rule_totals(&self) -> FxHashMap<u32, RuleCounters> {
+        let mut totals = self.rule_counters.clone();
+        let mut add = |common: &Common| {
+            for half in 0..2 {
+                if let Some(entry) = self.paths.get(common.paths[half]) {
+                    for &serial in &entry.rules {
+                        let counters = totals.entry(serial).or_default();
+                        counters.matched_packets += common.packets[half];
+                        if entry.drops && Some(&serial) == entry.rules.last() {
+                            counters.dropped_packets += common.packets[half];
+                        }
+                    }
+                }
+            }
+        };
+        self.v4.table.iter().for_each(|(_, pair)| add(&pair.common));
+        self.v6.table.iter().for_each(|(_, pair)| add(&pair.common));
+        totals
+    }
+
+    /// Counters of meter classes, flows that live included.
+    pub(crate) fn meter_totals(&self) -> BTreeMap<u32, MeterCounters> {
+        let mut totals = self.meters.clone();
+        let mut add = |common: &Common| {
+            for half in 0..2 {
+                if let Some(entry) = self.paths.get(common.paths[half]) {
+                    for &class in &entry.meters {
+                        let meter = totals.entry(class).or_default();
+                        meter.packets += common.packets[half];
+                        meter.bytes += common.bytes[half];
+                    }
+                }
+            }
+        };
+        self.v4.table.iter().for_each(|(_, pair)| add(&pair.common));
+        self.v6.table.iter().for_each(|(_, pair)| add(&pair.common));
+        totals
+    }
+
+    /// The outer header of a template.
+    pub(crate) fn outer_of(&self, template: u16) -> Option<&OuterView> {
+        self.template_of.iter().find(|(_, number)| **number == template).map(|(outer, _)| outer)
+    }
+
+    pub(crate) fn sighting_at(
+        &self,
+        direction: Direction,
+        stage: Stage,
+        group: u64,
+        now: Duration,
+    ) -> Sighting {
+        Sighting { port: self.spec.name, direction, stage, group, now }
+    }
+
+    /// Remembers a first fragment's ports, or gives them to a later one. False: the first was not seen.
+    pub(crate) fn join_fragments<A: Addr>(
+        &mut self,
+        direction: Direction,
+        seen: &mut Seen<A>,
+        extra: Extra,
+        id: u32,
+        now: u32,
+    ) -> bool {
+        let ends = &mut seen.ends;
+        let key = (ends.src.ip(), ends.dst.ip(), id, seen.meta.proto, direction.index() as u8);
+        if extra.later {
+            let Some((sport, dport)) = self.fragments.ports(&key, now) else { return false };
+            ends.sport = sport;
+            ends.dport = dport;
+        } else {
+            let flows = &self.spec.flows;
+            let until = now.wrapping_add(millis(flows.fragment_ttl));
+            self.fragments.remember(key, (ends.sport, ends.dport), now, until, flows.fragments);
+        }
+        true
+    }
+
+    /// Bytes of memory that flows take.
+    pub(crate) fn memory(&self) -> usize {
+        self.v4.table.memory()
+            + self.v6.table.memory()
+            + self.v4.nodes.memory()
+            + self.v6.nodes.memory()
+            + self.bindings.capacity() * size_of::<Option<Binding>>()
+    }
+}
