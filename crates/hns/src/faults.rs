@@ -30,6 +30,8 @@
 //! | F-NOELEM | finds no element | Query, Modify, Delete of namespaces (others on request) | 0x80070490 | Azure/azure-container-networking#283 |
 //! | F-NSBUSY | finds a dead container in the namespace | Delete of namespaces | 0x803B0015 | microsoft/Windows-Containers#485 |
 //! | F-UNATTACHED | succeeds, the endpoint stays in state 3 | Create of endpoints (Modify, namespaces on request) | – | projectcalico/calico#12795 |
+//! | F-NORULES | succeeds, the switch lacks the endpoint's NAT (a load balancer's rules, on request) | Create of endpoints (Modify, load balancers on request) | – | projectcalico/calico#12862 |
+//! | F-STALERULES | succeeds, its rules stay on pods' ports | Delete of load balancers | – | moby/libnetwork#2527 |
 //!
 //! A failing fault may name another `code`, and `after_effect: true` lets the call have its effect before it fails:
 //! the reply is lost, and the caller must find out.
@@ -171,6 +173,11 @@ pub enum Effect {
     Hang(HangToken),
     /// The endpoint is made, or the attachment reported, but it stays in state 3 and in no namespace.
     Unattached,
+    /// The write is done; the rules of what it made are not in the switch (an endpoint's: its NAT) until the next
+    /// write of it.
+    Unprogrammed,
+    /// The load balancer is deleted; its rules on pods' ports stay until its network goes or the service restarts.
+    LeaveRules,
     /// The network is deleted; its load balancers stay, in state 4, and every later delete of them fails with this
     /// code (until a restart drops them).
     Degrade(HResult),
@@ -437,6 +444,8 @@ impl Active {
             Manner::Hang => Effect::Hang(gate.token()),
             Manner::KeepPorts => Effect::KeepPorts { until: rule.hold.map(|hold| now.saturating_add(hold)) },
             Manner::Unattached => Effect::Unattached,
+            Manner::Unprogrammed => Effect::Unprogrammed,
+            Manner::LeaveRules => Effect::LeaveRules,
             Manner::Degrade(own) if call.kind == Some(Kind::Network) => Effect::Degrade(code(own)),
             Manner::Fail(own) | Manner::Degrade(own) => Effect::Fail(code(own)),
             // Decided by the caller: a delay has no effect.

@@ -23,10 +23,11 @@
 //! | `network`, `endpoint`, `namespace`, `loadbalancer`, `route` | the rules of each kind |
 //! | `alloc`, `ports`, `policies` | what is given out; the host's port space; what policies mean |
 //! | `filter`, `view`, `v1api` | which objects a query means; what is printed of one; the v1 paths |
+//! | `program` | what the objects are in the switch: layers, groups, rules |
 //! | `store` | the redb file |
 //! | [`faults`], [`journal`] | what goes wrong; what was called |
 //!
-//! This crate knows nothing of Kubernetes and opens no socket.
+//! This crate knows nothing of Kubernetes or packets and opens no socket.
 
 mod alloc;
 mod digest;
@@ -42,6 +43,7 @@ mod notify;
 mod policies;
 mod ports;
 mod profile;
+mod program;
 mod record;
 mod route;
 #[cfg(test)]
@@ -62,15 +64,17 @@ pub use hcn::Mac;
 pub use host::{Adapter, DynamicPorts, Host, Protocol};
 pub use ports::{BLOCK, Block, Holder, HostPort, PortReport, Space, SpaceReport};
 pub use profile::{Profile, UnknownProfile};
-pub use service::{Hns, HostVnic, OpenError, Options, StoreKind};
+pub use program::Datapath;
+pub use service::{EndpointPort, Hns, HostRoute, HostVnic, OpenError, Options, StoreKind};
 pub use store::StoreError;
 pub use switches::{SwitchError, SwitchInfo, Switches};
 
 /// Values of switches.
 pub mod switch {
     pub use crate::switches::{
-        BalancerDeletion, Case, Distribution, EndpointUpdate, FilterFlags, InUse, ListOrder, ModifyBalancer,
-        ModifyScope, SecondDefault, UnknownKey, V1Failure,
+        BalancerDeletion, Case, Distribution, EmptySourceVip, EndpointUpdate, FilterFlags, HairpinRules,
+        InUse, InnerSource, ListOrder, ModifyBalancer, ModifyScope, OverlayArp, RemovedDip, SecondDefault,
+        UnknownKey, V1Failure,
     };
 }
 

@@ -18,14 +18,6 @@ mod admit;
 
 pub(crate) use admit::{On, admit};
 
-/// The family of an endpoint's OutBoundNAT pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NatPool {
-    None,
-    V4,
-    V6,
-}
-
 /// The first policy of a type that reads; policies that do not were refused when they came.
 fn network_policy(network: &Network, kind: &str) -> Option<NetworkPolicy> {
     let mut policies = network.policies.iter().filter(|policy| policy.kind.is(kind));
@@ -58,17 +50,18 @@ pub(crate) fn vsid(policies: &[Policy]) -> Option<u32> {
     })
 }
 
-/// The pool that an endpoint's policies ask for; a remote endpoint sends nothing from here.
-pub(crate) fn nat_pool(endpoint: &Endpoint) -> NatPool {
+/// Whether an endpoint's policies ask for pools of IPv4 and of IPv6; a remote endpoint sends nothing from here.
+pub(crate) fn nat_pools(endpoint: &Endpoint) -> [bool; 2] {
+    let mut wanted = [false; 2];
     if endpoint.is_remote() {
-        return NatPool::None;
+        return wanted;
     }
-    let nat = endpoint.policies.iter().find(|policy| policy.kind.is("OutBoundNAT"));
-    match nat.map(EndpointPolicy::decode) {
-        Some(Ok(EndpointPolicy::OutboundNat(nat))) if nat.flags.contains(NatFlags::IPV6) => NatPool::V6,
-        Some(Ok(EndpointPolicy::OutboundNat(_))) => NatPool::V4,
-        _ => NatPool::None,
+    for policy in endpoint.policies.iter().filter(|policy| policy.kind.is("OutBoundNAT")) {
+        if let Ok(EndpointPolicy::OutboundNat(nat)) = EndpointPolicy::decode(policy) {
+            wanted[usize::from(nat.flags.contains(NatFlags::IPV6))] = true;
+        }
     }
+    wanted
 }
 
 /// The host ports that an endpoint's policies hold, each once.
@@ -142,4 +135,9 @@ pub(crate) fn strip_base_fields(extra: &mut Extra) {
     for name in ["Version", "State", "Telemetry"] {
         extra.remove(name);
     }
+}
+
+/// Whether a prefix is the default route's.
+pub(crate) fn is_default(prefix: &str) -> bool {
+    matches!(prefix, "0.0.0.0/0" | "::/0")
 }

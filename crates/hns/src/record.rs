@@ -13,7 +13,7 @@ use hcn::{Endpoint, Guid, HResult, Kind, LoadBalancer, Mac, Namespace, Network, 
 use serde::{Deserialize, Serialize};
 
 use crate::host::Protocol;
-use crate::policies::{self, NatPool};
+use crate::policies;
 use crate::ports::{Block, HostPort, Space};
 use crate::state::Row;
 
@@ -182,12 +182,8 @@ impl EndpointRecord {
 
     /// The port spaces that the endpoint's OutBoundNAT pools are taken from.
     pub(crate) fn nat_spaces(&self) -> Vec<Space> {
-        let ipv6 = match policies::nat_pool(&self.doc) {
-            NatPool::None => return Vec::new(),
-            NatPool::V4 => false,
-            NatPool::V6 => true,
-        };
-        Protocol::ALL.map(|protocol| Space { protocol, ipv6 }).to_vec()
+        let wanted = policies::nat_pools(&self.doc);
+        Space::ALL.into_iter().filter(|space| wanted[usize::from(space.ipv6)]).collect()
     }
 }
 

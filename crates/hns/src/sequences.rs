@@ -17,6 +17,7 @@ use crate::service::{Hns, Options, StoreKind};
 use crate::state::check::check;
 use crate::store::is_persistent;
 use crate::switches::Switches;
+use crate::testing::Ledger;
 
 /// Numbers choose among what there is, so that shrinking a sequence keeps it meaningful.
 #[derive(Clone, Debug)]
@@ -32,6 +33,7 @@ enum Step {
     Rebalance { balancer: u8, endpoints: Vec<u8>, vip: u8, port: u8, flags: u8 },
     Attach { endpoint: u8, detach: bool },
     Subnet { network: u8, prefix: u8, remove: bool },
+    Rule { network: u8, policy: u8, remove: bool },
     Delete { kind: u8, which: u8, fault: u8 },
     Listen { udp: bool, port: u8, close: bool },
     Restart { loss: u8 },
@@ -43,10 +45,10 @@ fn step() -> impl Strategy<Value = Step> {
     let backends = || prop_oneof![1 => Just(Vec::new()), 9 => vec(any::<u8>(), 1..4)];
     let rarely = || prop::bool::weighted(0.15);
     let flags = || prop_oneof![4 => Just(1u8), 4 => Just(0), 1 => Just(2), 1 => Just(3)];
-    let policy = || prop_oneof![6 => Just(0u8), 5 => 1..5u8, 1 => Just(5)];
+    let policy = || prop_oneof![6 => Just(0u8), 8 => 1..LAST_POLICY, 1 => Just(LAST_POLICY)];
     let delete = || prop_oneof![1 => Just(0u8), 4 => Just(1), 2 => Just(2), 5 => Just(3), 1 => Just(4)];
     prop_oneof![
-        2 => (0..6u8, rarely(), rarely()).prop_map(|(mode, volatile, bare)| Step::Network { mode, volatile, bare }),
+        2 => (0..7u8, rarely(), rarely()).prop_map(|(mode, volatile, bare)| Step::Network { mode, volatile, bare }),
         8 => (any::<u8>(), 0..16u8, any::<bool>(), policy())
             .prop_map(|(network, ip, remote, policy)| Step::Endpoint { network, ip, remote, policy }),
         8 => (backends(), 0..5u8, 0..6u8, flags(), any::<bool>())
@@ -56,13 +58,15 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (any::<u8>(), any::<u8>(), rarely())
             .prop_map(|(namespace, endpoint, leave)| Step::Join { namespace, endpoint, leave }),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(namespace, leave)| Step::Container { namespace, leave }),
-        3 => (any::<u8>(), 0..6u8, 0..4u8)
+        5 => (any::<u8>(), 0..=LAST_POLICY, 0..4u8)
             .prop_map(|(endpoint, policy, request)| Step::Policies { endpoint, policy, request }),
         4 => (any::<u8>(), backends(), 0..5u8, 0..6u8, flags())
             .prop_map(|(balancer, endpoints, vip, port, flags)| Step::Rebalance { balancer, endpoints, vip, port, flags }),
         3 => (any::<u8>(), rarely()).prop_map(|(endpoint, detach)| Step::Attach { endpoint, detach }),
         1 => (any::<u8>(), 0..4u8, any::<bool>())
             .prop_map(|(network, prefix, remove)| Step::Subnet { network, prefix, remove }),
+        3 => (any::<u8>(), 0..NETWORK_POLICIES.len() as u8, rarely())
+            .prop_map(|(network, policy, remove)| Step::Rule { network, policy, remove }),
         4 => (delete(), any::<u8>(), 0..8u8).prop_map(|(kind, which, fault)| Step::Delete { kind, which, fault }),
         1 => (any::<bool>(), 0..6u8, any::<bool>()).prop_map(|(udp, port, close)| Step::Listen { udp, port, close }),
         1 => (0..12u8).prop_map(|loss| Step::Restart { loss }),
@@ -85,17 +89,42 @@ fn first_steps() -> Vec<Step> {
     ]
 }
 
-const POLICIES: [&str; 6] = [
+/// The last one is refused.
+const LAST_POLICY: u8 = 15;
+
+const POLICIES: [&str; LAST_POLICY as usize + 1] = [
     "",
     r#"{"Type":"OutBoundNAT","Settings":{"Exceptions":["10.0.0.0/8"]}}"#,
     r#"{"Type":"PortMapping","Settings":{"Protocol":6,"InternalPort":80,"ExternalPort":30001}}"#,
     r#"{"Type":"PortMapping","Settings":{"Protocol":17,"InternalPort":80,"ExternalPort":50070}}"#,
     r#"{"Type":"ACL","Settings":{"Action":"Allow","Direction":"In"}}"#,
+    r#"{"Type":"ACL","Settings":{"Action":"Block","Direction":"Out","RemoteAddresses":"a,b","RuleType":"Host"}}"#,
+    r#"{"Type":"ACL","Settings":{"Action":"Block","Direction":"In","RemoteAddresses":"a","LocalPorts":"80-90"}}"#,
+    r#"{"Type":"TierAcl","Settings":{"Name":"t","Direction":"In","Order":7,"TierAclRules":[{"TierAclRuleAction":"Pass"}]}}"#,
+    r#"{"Type":"OutBoundNAT","Settings":{"Destinations":["10.50.0.2"]}}"#,
+    r#"{"Type":"SDNRoute","Settings":{"DestinationPrefix":"10.60.0.0/16","NeedEncap":true}}"#,
+    r#"{"Type":"SDNRoute","Settings":{"DestinationPrefix":"10.0.0.4/32"}}"#,
+    r#"{"Type":"QOS","Settings":{"MaximumOutgoingBandwidthInBytes":1000}}"#,
+    r#"{"Type":"L4Proxy","Settings":{"IP":"10.50.0.3","Port":"15001","Exceptions":["10.0.0.0/8"],"Destination":""}}"#,
+    r#"{"Type":"ProviderAddress","Settings":{"ProviderAddress":"10.0.0.9"}}"#,
+    r#"{"Type":"VLAN","Settings":{"IsolationId":7}}"#,
     r#"{"Type":"Nonsense"}"#,
+];
+
+const NETWORK_POLICIES: [&str; 8] = [
+    r#"{"Type":"RemoteSubnetRoute","Settings":{"DestinationPrefix":"10.51.0.0/24","IsolationId":4097,"ProviderAddress":"10.0.0.9","DistributedRouterMacAddress":"00-15-5D-00-00-09"}}"#,
+    r#"{"Type":"HostRoute","Settings":{}}"#,
+    r#"{"Type":"SetPolicy","Settings":{"Id":"a","Name":"a","PolicyType":"IPSET","Values":"10.50.0.0/28,10.9.0.0/16"}}"#,
+    r#"{"Type":"SetPolicy","Settings":{"Id":"b","Name":"b","PolicyType":"NESTEDIPSET","Values":"a"}}"#,
+    r#"{"Type":"NetworkACL","Settings":{"Action":"Block","Direction":"In","RemoteAddresses":"a,b"}}"#,
+    r#"{"Type":"L4Proxy","Settings":{"IP":"10.50.0.3","Port":"15001","Destination":"10.70.0.0/16"}}"#,
+    r#"{"Type":"VxlanPort","Settings":{"Port":4790}}"#,
+    r#"{"Type":"DrMacAddress","Settings":{"Address":"00-15-5D-00-00-77"}}"#,
 ];
 
 struct World {
     hns: Hns,
+    ledger: Arc<Ledger>,
     clock: ManualClock,
 }
 
@@ -108,7 +137,9 @@ impl World {
             dynamic_ports: DynamicPorts { tcp: 50000..=50447, udp: 50000..=50447 },
             ..Host::default()
         };
+        let ledger = Arc::new(Ledger::default());
         let options = Options {
+            datapath: Some(Arc::clone(&ledger) as Arc<dyn crate::Datapath>),
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SeededEntropy::new(5)),
             store,
@@ -116,7 +147,7 @@ impl World {
             switches,
             ..Options::new(Profile::Newest)
         };
-        Self { hns: Hns::open(options).unwrap(), clock }
+        Self { hns: Hns::open(options).unwrap(), ledger, clock }
     }
 
     fn pick(&self, kind: Kind, which: u8) -> Guid {
@@ -154,8 +185,8 @@ impl World {
         let create = |kind, json: &str| hns.create(kind, None, Guid::NIL, json).is_ok();
         Some(match step {
             Step::Network { mode, volatile, bare } => {
-                let mode =
-                    ["NAT", "L2Bridge", "Overlay", "Transparent", "Private", "Mesh"][usize::from(*mode)];
+                let mode = ["NAT", "L2Bridge", "Overlay", "Transparent", "Private", "L2Tunnel", "Mesh"]
+                    [usize::from(*mode)];
                 let flags = if *volatile { 8 } else { 0 };
                 let vsid = if *bare { "" } else { r#"{"Type":"VSID","Settings":{"IsolationId":4097}}"# };
                 create(
@@ -234,7 +265,11 @@ impl World {
                 let answer = hns.call_v1(
                     V1Method::Post,
                     &format!("/endpoints/{id}/{what}"),
-                    r#"{"SystemType":"Host"}"#,
+                    if endpoint.is_multiple_of(2) {
+                        r#"{"SystemType":"Host","CompartmentId":1}"#
+                    } else {
+                        r#"{"SystemType":"Host"}"#
+                    },
                 );
                 answer.is_ok_and(|text| text.contains(r#""Success":true"#))
             }
@@ -243,6 +278,14 @@ impl World {
                 let json = format!(
                     r#"{{"ResourceType":"Subnet","RequestType":"{request}","Settings":{{"Subnets":[{{"IpAddressPrefix":"10.50.{prefix}.0/28",
                         "Policies":[{{"Type":"VSID","Settings":{{"IsolationId":4097}}}}]}}]}}}}"#
+                );
+                hns.modify(Kind::Network, self.pick(Kind::Network, *network), &json).is_ok()
+            }
+            Step::Rule { network, policy, remove } => {
+                let request = if *remove { "Remove" } else { "Add" };
+                let json = format!(
+                    r#"{{"ResourceType":"Policy","RequestType":"{request}","Settings":{{"Policies":[{}]}}}}"#,
+                    NETWORK_POLICIES[usize::from(*policy)]
                 );
                 hns.modify(Kind::Network, self.pick(Kind::Network, *network), &json).is_ok()
             }
@@ -259,6 +302,7 @@ impl World {
                     0 => Some(FaultRule::new(Fault::PortLeak).hold(std::time::Duration::from_secs(3))),
                     1 => Some(FaultRule::new(Fault::Degraded)),
                     2 => Some(FaultRule::new(Fault::DelFail).after_effect()),
+                    3 => Some(FaultRule::new(Fault::StaleRules)),
                     _ => None,
                 };
                 let rule = fault.map(|rule| hns.faults().add(rule).unwrap());
@@ -282,6 +326,7 @@ impl World {
                 let loss = match loss {
                     0 => Loss::LoadBalancers,
                     1 => Loss::Endpoints,
+                    5 => Loss::Rules,
                     2..=4 => Loss::Fraction { kind, share: 0.5, seed: u64::from(*loss) },
                     _ => Loss::None,
                 };
@@ -322,10 +367,41 @@ impl World {
                 }
             }
         }
+        self.check_switch(&state)?;
         if wanted == stored {
             Ok(())
         } else {
             Err(format!("memory has {wanted:?}\nthe store has {stored:?}"))
+        }
+    }
+}
+
+impl World {
+    /// The switch holds what the table says, and that is what the state says.
+    fn check_switch(&self, state: &crate::state::State) -> Result<(), String> {
+        let inner = &self.hns.inner;
+        let program = inner.program.as_ref().unwrap().lock();
+        if let Some(error) = program.errors().first() {
+            return Err(format!("the switch refused: {error}"));
+        }
+        let told = program.items();
+        // The management address counts from when it was seen, which is at the latest the last call.
+        let now = program.seen();
+        let fresh = program.afresh(state, &inner.env, now).items();
+        differ("the state says", &fresh, &told)?;
+        differ("the switch has", &self.ledger.items(), &told)
+    }
+}
+
+type Items = std::collections::BTreeMap<crate::program::table::Key, crate::program::table::Item>;
+
+fn differ(what: &str, one: &Items, told: &Items) -> Result<(), String> {
+    let missing = told.iter().find(|(key, item)| one.get(key) != Some(item));
+    let more = one.iter().find(|(key, item)| told.get(key) != Some(item));
+    match missing.or(more) {
+        None => Ok(()),
+        Some((key, _)) => {
+            Err(format!("{key:?}: {what}\n{:?}\nthe programmer\n{:?}", one.get(key), told.get(key)))
         }
     }
 }
@@ -358,9 +434,9 @@ fn play(world: &World, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 const SWITCHES: [&str; 4] = [
-    "{}",
+    "acl_default_deny: true",
     "delete_endpoint_in_use: drop\nduplicate_local: true\nempty_balancer: true",
-    "delete_endpoint_in_use: refuse\nlist_order: id\ndelete_network_balancers: degrade\nbalancer_needs_port: false",
+    "delete_endpoint_in_use: refuse\nlist_order: id\ndelete_network_balancers: degrade\nbalancer_needs_port: false\nacl_before_lb: true\nremote_routes_need_endpoint: false",
     "endpoint_update: listed_types\nattach_on_namespace_add: false\nbalancer_blocks: 2\none_family: false",
 ];
 

@@ -16,6 +16,7 @@ use crate::host::Host;
 use crate::journal::{Entry, Journal, Op};
 use crate::notify::Subscribers;
 use crate::profile::Profile;
+use crate::program;
 use crate::record::{self, Object};
 use crate::state::State;
 use crate::store::Store;
@@ -25,9 +26,11 @@ use crate::view::Snapshot;
 use crate::{endpoint, filter, loadbalancer, namespace, network, route};
 
 mod admin;
+mod datapath;
 mod open;
 
 pub use admin::HostVnic;
+pub use datapath::{EndpointPort, HostRoute};
 pub use open::{OpenError, Options, StoreKind};
 
 /// One emulated HNS. Every clone acts on the same state.
@@ -47,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) subscribers: Subscribers,
     /// The MAC addresses of the v1 path `/accelnet`: no object, not stored.
     pub(crate) accelnet: Mutex<Vec<v1::MacEntry>>,
+    /// What keeps the datapath in step; locked after `state`.
+    pub(crate) program: Option<program::Shared>,
 }
 
 impl std::fmt::Debug for Hns {
@@ -109,6 +114,7 @@ impl Hns {
     pub(crate) fn run<T>(&self, request: Request, act: impl FnOnce(Effect) -> Answer<T>) -> Result<T> {
         let inner = &*self.inner;
         let at = self.now();
+        self.catch_up();
         inner.faults.perform_due(at, self);
         let call = Call {
             actor: &self.actor,
@@ -176,7 +182,12 @@ impl Hns {
             tx.roll_back();
             return Err(error);
         }
+        let bend = tx.quirks.bend;
+        let before = if inner.program.is_some() { tx.before() } else { Vec::new() };
         let notes = tx.finish();
+        if let Some(program) = &inner.program {
+            program.lock().follow(&state, &inner.env, now, &before, bend);
+        }
         inner.subscribers.queue(notes);
         Ok(value)
     }
@@ -199,6 +210,14 @@ pub(crate) fn quirks(effect: &Effect) -> Quirks {
         Effect::Degrade(code) => Quirks { degrade: Some(*code), ..Quirks::default() },
         Effect::KeepPorts { until } => {
             Quirks { keep_ports: Some(Hold { until: *until }), ..Quirks::default() }
+        }
+        Effect::Unprogrammed => {
+            let bend = program::Bend { unprogrammed: true, ..program::Bend::default() };
+            Quirks { bend, ..Quirks::default() }
+        }
+        Effect::LeaveRules => {
+            let bend = program::Bend { stale: true, ..program::Bend::default() };
+            Quirks { bend, ..Quirks::default() }
         }
         _ => Quirks::default(),
     }

@@ -22,8 +22,9 @@ mod values;
 
 use values::SwitchValue;
 pub use values::{
-    BalancerDeletion, Case, Distribution, EndpointUpdate, FilterFlags, InUse, ListOrder, ModifyBalancer,
-    ModifyScope, SecondDefault, UnknownKey, V1Failure,
+    BalancerDeletion, Case, Distribution, EmptySourceVip, EndpointUpdate, FilterFlags, HairpinRules, InUse,
+    InnerSource, ListOrder, ModifyBalancer, ModifyScope, OverlayArp, RemovedDip, SecondDefault, UnknownKey,
+    V1Failure,
 };
 
 /// A switch as documentation lists it.
@@ -230,6 +231,43 @@ switches! {
     outbound_nat_blocks: u32 = 1;
     /// The error when the dynamic range has no free block left.
     blocks_exhausted: HResult = HResult::PORT_ALREADY_EXISTS;
+
+    /// Whether the ACL layers stand before load balancing, so that an ACL of outgoing traffic sees the VIP; if not,
+    /// it sees the backend, as policy engines that program pod addresses need it.
+    acl_before_lb: bool = false;
+    /// Whether traffic of a direction for which an endpoint has ACLs is blocked when none of them matches. Dumps
+    /// show rules that allow everything at priority 65500; one update blocked everything (projectcalico/calico#9019).
+    acl_default_deny: bool = false;
+    /// Whether ICMP echo is translated by its identifier. Documentation says that ICMP cannot be translated, yet
+    /// endpoints have a pool for it.
+    icmp_nat: bool = false;
+    /// Who answers ARP on an overlay: the switch for every address it knows, or the pods themselves.
+    overlay_arp: OverlayArp = OverlayArp::Proxy;
+    /// Mixed into the choice of a backend; the real hash is not public.
+    lb_hash_seed: u64 = 0;
+    /// Which load balancers get a rule that turns packets at the host's port back into the switch.
+    hairpin_rules: HairpinRules = HairpinRules::Always;
+    /// What becomes of a connection whose backend is no longer among its load balancer's.
+    removed_dip: RemovedDip = RemovedDip::KeepEstablished;
+    /// Whether both ends get a TCP reset when a change of policy blocks an established connection (a registry
+    /// switch of Windows is said to decide it).
+    tcp_reset_on_policy_change: bool = false;
+    /// What the source MAC of the inner frame is when it enters a tunnel.
+    vxlan_inner_source: InnerSource = InnerSource::Keep;
+    /// Whether the TTL of the inner packet is decremented when it enters a tunnel.
+    vxlan_decrement_ttl: bool = false;
+    /// The lowest UDP source port of VXLAN.
+    vxlan_source_port_base: u32 = 49152;
+    /// How many UDP source ports VXLAN is spread over.
+    vxlan_source_ports: u32 = 16384;
+    /// Whether remote subnet routes are in the switch only while a local endpoint of their network is attached
+    /// (projectcalico/calico#8569).
+    remote_routes_need_endpoint: bool = true;
+    /// What a load balancer without SourceVIP translates the source to. Some 2019 builds took the VIP, and packets
+    /// went in circles (kubernetes/community#8890).
+    empty_source_vip: EmptySourceVip = EmptySourceVip::Node;
+    /// How many connections to different remotes may share one port of a NAT pool.
+    nat_port_reuse: u32 = 64;
 }
 
 impl Switches {

@@ -59,6 +59,8 @@ pub(crate) struct Quirks {
     pub(crate) beside: Option<(u64, bool)>,
     /// The ports of what is deleted stay taken.
     pub(crate) keep_ports: Option<Hold>,
+    /// What becomes of the write in the switch.
+    pub(crate) bend: crate::program::Bend,
 }
 
 pub(crate) struct Tx<'a> {
@@ -185,6 +187,13 @@ impl<'a> Tx<'a> {
         touched.sort_unstable();
         touched.dedup();
         touched
+    }
+
+    /// The objects that were touched, each once, as they were before.
+    pub(crate) fn before(&self) -> Vec<crate::program::Touched> {
+        let mut seen = rustc_hash::FxHashSet::default();
+        let first = self.undo.iter().filter(|(kind, id, _)| seen.insert((*kind, *id)));
+        first.cloned().collect()
     }
 
     /// Keeps the change.

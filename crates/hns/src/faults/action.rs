@@ -29,6 +29,8 @@ pub enum Loss {
     },
     /// Every object of every kind.
     Everything,
+    /// No object, but the switch's rules of every load balancer: HNS lists what is not carried out.
+    Rules,
 }
 
 /// Names the objects an action is about: all that match both.

@@ -56,6 +56,10 @@ pub enum Fault {
     NsBusy,
     /// The endpoint is made and never attached (state 3).
     Unattached,
+    /// The object is there, its rules are not in the switch: an endpoint's NAT, all of a load balancer's.
+    NoRules,
+    /// The load balancer goes, its rules on pods' ports stay.
+    StaleRules,
 }
 
 /// What a rule of a fault does to a call that it befalls.
@@ -77,6 +81,10 @@ pub(super) enum Manner {
     KeepPorts,
     /// As [`super::Effect::Unattached`].
     Unattached,
+    /// As [`super::Effect::Unprogrammed`].
+    Unprogrammed,
+    /// As [`super::Effect::LeaveRules`].
+    LeaveRules,
     /// As [`super::Effect::Degrade`] on a network, a failure on its load balancers.
     Degrade(HResult),
 }
@@ -114,7 +122,7 @@ impl Spec {
 
 impl Fault {
     /// Every injectable fault, in the order of the module's table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Down,
         Self::Hang,
         Self::Slow,
@@ -137,10 +145,14 @@ impl Fault {
         Self::NoElem,
         Self::NsBusy,
         Self::Unattached,
+        Self::NoRules,
+        Self::StaleRules,
     ];
 
     pub(super) const fn spec(self) -> Spec {
-        use Manner::{Degrade, Delay, Fail, Ghost, Hang, KeepPorts, Nil, Partial, Unattached};
+        use Manner::{
+            Degrade, Delay, Fail, Ghost, Hang, KeepPorts, LeaveRules, Nil, Partial, Unattached, Unprogrammed,
+        };
         match self {
             Self::Down => spec("F-DOWN", Fail(HResult::RPC_CALL_FAILED), ANY),
             Self::Hang => spec("F-HANG", Hang, ANY),
@@ -214,6 +226,8 @@ impl Fault {
                 &[(Op::Create, ENDPOINT), (Op::Modify, &[Kind::Endpoint, Kind::Namespace])],
             )
             .usually(&[(Op::Create, ENDPOINT)]),
+            Self::NoRules => spec("F-NORULES", Unprogrammed, WRITE_PORTS).usually(&[(Op::Create, ENDPOINT)]),
+            Self::StaleRules => spec("F-STALERULES", LeaveRules, &[(Op::Delete, &[Kind::LoadBalancer])]),
         }
     }
 
@@ -231,7 +245,9 @@ impl Fault {
             | Manner::Hang
             | Manner::Delay
             | Manner::KeepPorts
-            | Manner::Unattached => None,
+            | Manner::Unattached
+            | Manner::Unprogrammed
+            | Manner::LeaveRules => None,
         }
     }
 

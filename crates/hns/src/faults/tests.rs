@@ -32,6 +32,8 @@ fn describe(effect: &Effect) -> String {
         Effect::NilGet => "NilGet".to_owned(),
         Effect::Hang(_) => "Hang".to_owned(),
         Effect::Unattached => "Unattached".to_owned(),
+        Effect::Unprogrammed => "Unprogrammed".to_owned(),
+        Effect::LeaveRules => "LeaveRules".to_owned(),
         Effect::Degrade(code) => format!("Degrade {code}"),
     }
 }

@@ -118,6 +118,7 @@ fn action_value(scheduled: &ScheduledAction) -> Value {
                 Loss::LoadBalancers => json!("LoadBalancers"),
                 Loss::Endpoints => json!("Endpoints"),
                 Loss::Everything => json!("Everything"),
+                Loss::Rules => json!("Rules"),
                 Loss::Fraction { kind, share, seed } => {
                     json!({ "kind": kind.export_word(), "share": share, "seed": seed })
                 }

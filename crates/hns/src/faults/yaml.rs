@@ -174,7 +174,7 @@ fn action(place: &str, value: Value) -> Result<ScheduledAction, PlanError> {
 }
 
 fn loss(fields: &mut Fields) -> Result<Loss, PlanError> {
-    const WORDS: &str = "None, LoadBalancers, Endpoints, Everything or {kind, share, seed}";
+    const WORDS: &str = "None, LoadBalancers, Endpoints, Everything, Rules or {kind, share, seed}";
     let Some(value) = fields.take("lose") else { return Ok(Loss::None) };
     if value.is_object() {
         let mut nested = Fields::of(&fields.place, &format!("{}lose.", fields.path), value)?;
@@ -192,6 +192,7 @@ fn loss(fields: &mut Fields) -> Result<Loss, PlanError> {
         "loadbalancers" => Ok(Loss::LoadBalancers),
         "endpoints" => Ok(Loss::Endpoints),
         "everything" => Ok(Loss::Everything),
+        "rules" => Ok(Loss::Rules),
         _ => Err(fields.error("lose", format!("{text:?} is no loss; give {WORDS}"))),
     }
 }

@@ -60,6 +60,7 @@ impl Hns {
         let mended = fresh.fill(objects);
         inner.store.commit(&fresh, &mended)?;
         *state = fresh;
+        self.reprogram(&state, loss == Loss::Rules);
         if tell {
             inner.subscribers.queue(vec![note(NotificationKind::ServiceDisconnect, None)]);
         }
@@ -178,7 +179,8 @@ impl Hns {
 
 fn is_lost(loss: Loss, object: &Object) -> bool {
     match loss {
-        Loss::None => false,
+        // The switch loses its rules, HNS nothing.
+        Loss::None | Loss::Rules => false,
         Loss::Everything => true,
         Loss::LoadBalancers => object.kind() == Kind::LoadBalancer,
         // Load balancers and SDN routes cannot be without their endpoints.

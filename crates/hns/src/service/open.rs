@@ -14,6 +14,7 @@ use crate::journal::Journal;
 use crate::notify::Subscribers;
 use crate::ports::Ports;
 use crate::profile::Profile;
+use crate::program::{Datapath, Programmer};
 use crate::record::Object;
 use crate::state::State;
 use crate::store::{Store, StoreError};
@@ -50,6 +51,8 @@ pub struct Options {
     pub faults: FaultPlan,
     /// The machine.
     pub host: Host,
+    /// The switch that is programmed; none: objects only.
+    pub datapath: Option<Arc<dyn Datapath>>,
 }
 
 impl Options {
@@ -65,6 +68,7 @@ impl Options {
             store: StoreKind::Memory,
             faults: FaultPlan::default(),
             host: Host::default(),
+            datapath: None,
         }
     }
 }
@@ -97,7 +101,7 @@ pub enum OpenError {
 impl Hns {
     /// Starts an HNS: reads its store, as after a kill or a clean stop.
     pub fn open(options: Options) -> std::result::Result<Self, OpenError> {
-        let Options { profile, switches, clock, entropy, store, faults, host } = options;
+        let Options { profile, switches, clock, entropy, store, faults, host, datapath } = options;
         let version = switches.version.unwrap_or_else(|| profile.version());
         let mut ports = Ports::new(&host.dynamic_ports);
         for &(protocol, port) in &host.listeners {
@@ -122,6 +126,7 @@ impl Hns {
         };
         let mended = state.fill(objects);
         let env = Env { profile, version, features: Features::of(version), switches, host, entropy };
+        let program = datapath.map(|datapath| Mutex::new(Programmer::new(&env, datapath)));
         let inner = Inner {
             env,
             clock,
@@ -131,12 +136,14 @@ impl Hns {
             journal: Journal::default(),
             subscribers: Subscribers::default(),
             accelnet: Mutex::default(),
+            program,
         };
         let hns = Self { inner: Arc::new(inner), actor: "".into() };
         // What was mended is mended again at the next start if it cannot be written now.
         if let Err(error) = hns.inner.store.commit(&hns.inner.state.read(), &mended) {
             tracing::warn!(%error, "what was mended at the start is not stored");
         }
+        hns.reprogram(&hns.inner.state.read(), false);
         if fresh && hns.inner.env.switches.initial_default_namespace {
             // The store may refuse the write; then there is none, as on a host that lost it.
             if let Err(error) = hns.make_default_namespace() {

@@ -217,6 +217,48 @@ choice! {
         Endpoints = "endpoints",
     }
 
+    /// Who answers ARP on an overlay.
+    pub enum OverlayArp {
+        /// The switch, or nobody.
+        Proxy = "proxy",
+        /// The switch for what is behind tunnels, else the pods.
+        Flood = "flood",
+    }
+
+    /// Which load balancers are hairpinned at the host's port.
+    pub enum HairpinRules {
+        /// All.
+        Always = "always",
+        /// Those with a local backend, and those without DSR.
+        LocalBackends = "local_backends",
+    }
+
+    /// What becomes of a connection whose backend is gone from its load balancer.
+    pub enum RemovedDip {
+        /// Established TCP connections keep it, everything else chooses anew.
+        KeepEstablished = "keep_established",
+        /// Every flow keeps it.
+        Keep = "keep",
+        /// Every flow chooses anew.
+        Rehash = "rehash",
+    }
+
+    /// The inner source MAC behind a tunnel header.
+    pub enum InnerSource {
+        /// The sender's.
+        Keep = "keep",
+        /// The distributed router's.
+        Router = "router",
+    }
+
+    /// What a load balancer without SourceVIP translates the source to.
+    pub enum EmptySourceVip {
+        /// The node's address.
+        Node = "node",
+        /// The VIP.
+        Vip = "vip",
+    }
+
     /// What an unsupported distribution type does.
     pub enum Distribution {
         /// It is kept and shown, without effect.

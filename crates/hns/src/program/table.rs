@@ -1,0 +1,400 @@
+//! What the switch is to hold, as a map, and which part of it each object brought.
+//!
+//! An object's part is its *fragment*. Setting a fragment anew touches only the keys that it had or has, and
+//! [`Table::take_changes`] turns what became different into a list of changes that a switch can take from first to
+//! last. Nothing here knows what the entries mean.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hcn::Guid;
+use rustc_hash::{FxHashMap, FxHashSet};
+use uuid::Uuid;
+use vfp::model::{
+    Change, GroupKey, GroupSpec, LayerSpec, NeighborSpec, PoolKey, PoolSpec, PortSpec, Rule, SegmentSpec,
+    SwitchSettings, TagSpec,
+};
+
+/// Who brings entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Source {
+    /// The machine.
+    Host,
+    /// A network.
+    Network(Guid),
+    /// An endpoint.
+    Endpoint(Guid),
+    /// A load balancer.
+    Balancer(Guid),
+    /// A load balancer that is gone and left rules behind (F-STALERULES).
+    Stale(Guid),
+}
+
+/// What an entry is called in the switch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Settings,
+    Segment(u32),
+    Port(Uuid),
+    Layer(Uuid, Arc<str>),
+    Pool(PoolKey),
+    Tag(Arc<str>),
+    Group(GroupKey),
+    Rule(GroupKey, Arc<str>),
+    Attach(Uuid, Arc<str>, GroupKey),
+    Neighbor(u32, IpAddr),
+}
+
+/// What it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Item {
+    Settings(Arc<SwitchSettings>),
+    Segment(SegmentSpec),
+    Port(Arc<PortSpec>),
+    Layer(LayerSpec),
+    Pool(Arc<PoolSpec>),
+    Tag(Arc<TagSpec>),
+    /// Either without rules, which come as entries of their own, or complete and replaced as a unit.
+    Group(Arc<GroupSpec>),
+    Rule(Arc<Rule>),
+    Attach,
+    Neighbor(NeighborSpec),
+}
+
+/// One entry of a fragment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    pub(crate) item: Item,
+    /// Of several sources that bring the same key the lowest rank counts.
+    pub(crate) rank: u64,
+    /// Every source that brings the key brings the same item: they are counted, not told apart.
+    pub(crate) shared: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Slot {
+    One(Source, u64, Item),
+    Many(Vec<(u64, Source, Item)>),
+    Shared(u32, Item),
+}
+
+impl Slot {
+    /// The entry that counts.
+    fn item(&self) -> Option<&Item> {
+        match self {
+            Self::One(_, _, item) | Self::Shared(_, item) => Some(item),
+            Self::Many(all) => all.first().map(|(.., item)| item),
+        }
+    }
+}
+
+/// The map.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    slots: FxHashMap<Key, Slot>,
+    fragments: FxHashMap<Source, Vec<Key>>,
+    /// What was there before the first touch since the last [`Table::take_changes`], in order of touching.
+    before: FxHashMap<Key, Option<Item>>,
+    touched: Vec<Key>,
+}
+
+impl Table {
+    /// The sources that bring something.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
+        self.fragments.keys().copied()
+    }
+
+    /// What a source brings.
+    pub(crate) fn fragment(&self, source: Source) -> Vec<Entry> {
+        let keys = self.fragments.get(&source).map(Vec::as_slice).unwrap_or_default();
+        let own = |key: &Key| {
+            let (rank, item, shared) = match self.slots.get(key)? {
+                Slot::One(_, rank, item) => (*rank, item, false),
+                Slot::Shared(_, item) => (0, item, true),
+                Slot::Many(all) => {
+                    let (rank, _, item) = all.iter().find(|(_, owner, _)| *owner == source)?;
+                    (*rank, item, false)
+                }
+            };
+            Some(Entry { key: key.clone(), item: item.clone(), rank, shared })
+        };
+        keys.iter().filter_map(own).collect()
+    }
+
+    /// Every entry that counts.
+    #[cfg(test)]
+    pub(crate) fn items(&self) -> std::collections::BTreeMap<Key, Item> {
+        self.slots.iter().filter_map(|(key, slot)| Some((key.clone(), slot.item()?.clone()))).collect()
+    }
+
+    /// Replaces what a source brings. A key that is given twice counts once, as it came first.
+    pub(crate) fn set(&mut self, source: Source, entries: Vec<Entry>) {
+        let old = self.fragments.remove(&source).unwrap_or_default();
+        let mut keys = Vec::with_capacity(entries.len());
+        let mut seen: FxHashSet<Key> = FxHashSet::default();
+        let had: FxHashSet<&Key> = old.iter().collect();
+        for Entry { key, item, rank, shared } in entries {
+            if !seen.insert(key.clone()) {
+                continue;
+            }
+            self.put(source, &key, item, rank, shared, had.contains(&key));
+            keys.push(key);
+        }
+        for key in &old {
+            if !seen.contains(key) {
+                self.drop_key(source, key);
+            }
+        }
+        if !keys.is_empty() {
+            self.fragments.insert(source, keys);
+        }
+    }
+
+    fn note(&mut self, key: &Key) {
+        if !self.before.contains_key(key) {
+            let item = self.slots.get(key).and_then(Slot::item).cloned();
+            self.before.insert(key.clone(), item);
+            self.touched.push(key.clone());
+        }
+    }
+
+    fn put(&mut self, source: Source, key: &Key, item: Item, rank: u64, shared: bool, had: bool) {
+        if let Some(Slot::One(owner, old_rank, old)) = self.slots.get(key)
+            && *owner == source
+            && *old_rank == rank
+            && *old == item
+        {
+            return;
+        }
+        self.note(key);
+        let Some(slot) = self.slots.get_mut(key) else {
+            let slot = if shared { Slot::Shared(1, item) } else { Slot::One(source, rank, item) };
+            self.slots.insert(key.clone(), slot);
+            return;
+        };
+        match slot {
+            Slot::Shared(count, old) => {
+                *count += u32::from(!had);
+                *old = item;
+            }
+            Slot::One(owner, ..) if *owner == source => *slot = Slot::One(source, rank, item),
+            Slot::One(owner, own_rank, own) => {
+                let mut all = vec![(*own_rank, *owner, own.clone()), (rank, source, item)];
+                all.sort_by_key(|(rank, source, _)| (*rank, *source));
+                *slot = Slot::Many(all);
+            }
+            Slot::Many(all) => {
+                all.retain(|(_, owner, _)| *owner != source);
+                let at = all.partition_point(|(r, s, _)| (*r, *s) < (rank, source));
+                all.insert(at, (rank, source, item));
+            }
+        }
+    }
+
+    fn drop_key(&mut self, source: Source, key: &Key) {
+        self.note(key);
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let gone = match slot {
+            Slot::One(owner, ..) => *owner == source,
+            Slot::Shared(count, _) => {
+                *count -= 1;
+                *count == 0
+            }
+            Slot::Many(all) => {
+                all.retain(|(_, owner, _)| *owner != source);
+                if let [(rank, owner, item)] = all.as_slice() {
+                    *slot = Slot::One(*owner, *rank, item.clone());
+                }
+                false
+            }
+        };
+        if gone {
+            self.slots.remove(key);
+        }
+    }
+
+    /// What became different since the last call, in an order in which a switch can take it.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        let mut before = std::mem::take(&mut self.before);
+        let mut order = Ordered::default();
+        for key in std::mem::take(&mut self.touched) {
+            let old = before.remove(&key).flatten();
+            let new = self.slots.get(&key).and_then(Slot::item);
+            match (old, new) {
+                (Some(old), Some(new)) if old == *new => {}
+                (old, Some(new)) => order.put(key, new.clone(), old.is_some()),
+                (Some(_), None) => order.remove(key),
+                (None, None) => {}
+            }
+        }
+        order.finish()
+    }
+}
+
+/// Changes by the place that they must have: what others stand on comes first and goes last.
+#[derive(Default)]
+struct Ordered {
+    phases: [Vec<Change>; 16],
+    /// Groups that are new: their rules go with them.
+    fresh: FxHashMap<GroupKey, (Arc<GroupSpec>, Vec<Arc<Rule>>)>,
+    fresh_order: Vec<GroupKey>,
+    rules: Vec<(GroupKey, Arc<Rule>)>,
+    gone_groups: FxHashSet<GroupKey>,
+    gone_rules: Vec<(GroupKey, Arc<str>)>,
+    gone_ports: FxHashSet<Uuid>,
+    gone_layers: Vec<(Uuid, Arc<str>)>,
+}
+
+impl Ordered {
+    fn put(&mut self, key: Key, item: Item, existed: bool) {
+        let (phase, change) = match (key, item) {
+            (Key::Group(key), Item::Group(spec)) if !existed => {
+                self.fresh_order.push(key.clone());
+                self.fresh.insert(key, (spec, Vec::new()));
+                return;
+            }
+            (Key::Rule(group, _), Item::Rule(rule)) => {
+                self.rules.push((group, rule));
+                return;
+            }
+            (Key::Attach(port, layer, group), _) => (8, Change::Attach { port, layer, group }),
+            (Key::Layer(port, _), Item::Layer(layer)) => (3, Change::PutLayer { port, layer }),
+            (_, Item::Settings(settings)) => (0, Change::Settings((*settings).clone())),
+            (_, Item::Segment(segment)) => (1, Change::PutSegment(segment)),
+            (_, Item::Port(port)) => (2, Change::PutPort((*port).clone())),
+            (_, Item::Pool(pool)) => (4, Change::PutPool((*pool).clone())),
+            (_, Item::Tag(tag)) => (5, Change::PutTag((*tag).clone())),
+            (_, Item::Group(spec)) => (6, Change::PutGroup((*spec).clone())),
+            (_, Item::Neighbor(neighbor)) => (5, Change::PutNeighbor(neighbor)),
+            // A key and an item of different kinds are never put together.
+            (_, Item::Layer(_) | Item::Rule(_) | Item::Attach) => return,
+        };
+        self.phases[phase].push(change);
+    }
+
+    fn remove(&mut self, key: Key) {
+        let (phase, change) = match key {
+            // There is always a switch.
+            Key::Settings => return,
+            Key::Attach(port, layer, group) => (9, Change::Detach { port, layer, group }),
+            Key::Rule(group, rule) => {
+                self.gone_rules.push((group, rule));
+                return;
+            }
+            Key::Group(group) => {
+                self.gone_groups.insert(group.clone());
+                (11, Change::RemoveGroup(group))
+            }
+            Key::Layer(port, layer) => {
+                self.gone_layers.push((port, layer));
+                return;
+            }
+            Key::Pool(pool) => (12, Change::RemovePool(pool)),
+            Key::Port(port) => {
+                self.gone_ports.insert(port);
+                (14, Change::RemovePort(port))
+            }
+            Key::Tag(tag) => (13, Change::RemoveTag(tag.to_string())),
+            Key::Neighbor(segment, address) => (13, Change::RemoveNeighbor { segment, address }),
+            Key::Segment(segment) => (15, Change::RemoveSegment(segment)),
+        };
+        self.phases[phase].push(change);
+    }
+
+    fn finish(mut self) -> Vec<Change> {
+        for (group, rule) in self.rules {
+            match self.fresh.get_mut(&group) {
+                Some((_, rules)) => rules.push(rule),
+                None => self.phases[7].push(Change::PutRule { group, rule }),
+            }
+        }
+        for key in self.fresh_order {
+            let Some((spec, rules)) = self.fresh.remove(&key) else { continue };
+            let mut spec = (*spec).clone();
+            spec.rules.extend(rules);
+            self.phases[6].push(Change::PutGroup(spec));
+        }
+        for (group, rule) in self.gone_rules {
+            if !self.gone_groups.contains(&group) {
+                self.phases[10].push(Change::RemoveRule { group, rule });
+            }
+        }
+        for (port, layer) in self.gone_layers {
+            if !self.gone_ports.contains(&port) {
+                self.phases[13].push(Change::RemoveLayer { port, layer });
+            }
+        }
+        self.phases.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn neighbor(last: u8, mac: u8, rank: u64, shared: bool) -> Entry {
+        let address = IpAddr::from([10, 0, 0, last]);
+        let item = Item::Neighbor(NeighborSpec { segment: 1, address, mac: wire::Mac([mac; 6]) });
+        Entry { key: Key::Neighbor(1, address), item, rank, shared }
+    }
+
+    fn source(n: u128) -> Source {
+        Source::Endpoint(Guid::from_u128(n))
+    }
+
+    fn mac(changes: &[Change]) -> Vec<String> {
+        changes
+            .iter()
+            .map(|change| match change {
+                Change::PutNeighbor(neighbor) => format!("+{}", neighbor.mac.0[0]),
+                Change::RemoveNeighbor { .. } => "-".to_owned(),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn of_several_sources_the_lowest_rank_counts_and_its_end_brings_the_next() {
+        let mut table = Table::default();
+        table.set(source(1), vec![neighbor(1, 1, 5, false)]);
+        assert_eq!(mac(&table.take_changes()), ["+1"]);
+        table.set(source(2), vec![neighbor(1, 2, 9, false)]);
+        assert!(table.take_changes().is_empty());
+        table.set(source(3), vec![neighbor(1, 3, 1, false)]);
+        assert_eq!(mac(&table.take_changes()), ["+3"]);
+        table.set(source(1), Vec::new());
+        assert!(table.take_changes().is_empty());
+        table.set(source(3), Vec::new());
+        assert_eq!(mac(&table.take_changes()), ["+2"]);
+        table.set(source(2), Vec::new());
+        assert_eq!(mac(&table.take_changes()), ["-"]);
+        assert!(table.items().is_empty() && table.sources().next().is_none());
+    }
+
+    #[test]
+    fn shared_entries_go_with_the_last_source() {
+        let mut table = Table::default();
+        for n in 1..4 {
+            table.set(source(n), vec![neighbor(1, 7, 0, true), neighbor(1, 7, 0, true)]);
+            table.set(source(n), vec![neighbor(1, 7, 0, true)]);
+        }
+        assert_eq!(mac(&table.take_changes()), ["+7"]);
+        table.set(source(1), Vec::new());
+        table.set(source(2), Vec::new());
+        assert!(table.take_changes().is_empty());
+        table.set(source(3), Vec::new());
+        assert_eq!(mac(&table.take_changes()), ["-"]);
+    }
+
+    #[test]
+    fn what_is_as_it_was_makes_no_change() {
+        let mut table = Table::default();
+        table.set(source(1), vec![neighbor(1, 1, 0, false), neighbor(2, 2, 0, false)]);
+        table.take_changes();
+        table.set(source(1), vec![neighbor(2, 2, 0, false)]);
+        table.set(source(1), vec![neighbor(1, 1, 0, false), neighbor(2, 2, 0, false)]);
+        assert!(table.take_changes().is_empty());
+        assert_eq!(table.fragment(source(1)).len(), 2);
+    }
+}
