@@ -12,12 +12,14 @@
 mod calls;
 mod cluster;
 mod documents;
+mod frames;
 pub mod mutate;
 mod words;
 
 pub use calls::{fault_plan, hns_calls, v1_call};
 pub use cluster::manifest;
 pub use documents::{filter, hcn_document, v1_document};
+pub use frames::{pcapng_reader, wire_build_error, wire_parse, wire_rewrite};
 
 /// What became of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hns_calls", run: hns_calls, dictionary: words::CALLS, share: 4 },
     Target { name: "fault_plan", run: fault_plan, dictionary: words::FAULTS, share: 8 },
     Target { name: "manifest", run: manifest, dictionary: words::MANIFEST, share: 4 },
+    Target { name: "wire_parse", run: wire_parse, dictionary: words::FRAMES, share: 1 },
+    Target { name: "wire_build_error", run: wire_build_error, dictionary: words::FRAMES, share: 1 },
+    Target { name: "wire_rewrite", run: wire_rewrite, dictionary: words::FRAMES, share: 1 },
+    Target { name: "pcapng_reader", run: pcapng_reader, dictionary: words::CAPTURES, share: 1 },
 ];
 
 /// Documents are text; other bytes are made text as a lenient reader would.

@@ -209,3 +209,36 @@ pub(crate) const CALLS: &[&str] = &[
     "]",
     ",",
 ];
+
+/// Headers as they stand in frames; bytes above 127 cannot be written as text, mutations make them.
+pub(crate) const FRAMES: &[&str] = &[
+    "\x08\0E\0",
+    "\x08\x06\0\x01\x08\0\x06\x04\0\x01",
+    "E\0\0\x14",
+    "`\0\0\0",
+    "\0\0\0\0\0\0\0\0",
+    "\x06\0\0\0\0\0\0\0",
+    ",\0\0\x01\0\0\0\x01",
+    "+\0\0\0\0\0\0\0",
+    "<\0\x01\x04\0\0\0\0",
+    "\x08\0\0\0\0\x10\0\0",
+    "\x02\x04\x05\x32",
+    "\x01\x02\x04\x05\x32",
+    " \0",
+    "@\0",
+];
+
+/// Parts of captures.
+pub(crate) const CAPTURES: &[&str] = &[
+    "\n\r\r\n",
+    "M<+\x1a",
+    "\x1a+<M",
+    "\x01\0\0\0",
+    "\x06\0\0\0",
+    "\x09\0\x01\0\x09\0\0\0",
+    "\x09\0\x01\0\x06\0\0\0",
+    "\x01\0\x04\0note",
+    "\x02\0\x04\0\x01\0\0\0",
+    "\0\0\0\0",
+    "\x0c\0\0\0\x0c\0\0\0",
+];

@@ -125,7 +125,19 @@ macro_rules! smoke_of {
     };
 }
 
-smoke_of!(hcn_document, v1_document, filter, v1_call, hns_calls, fault_plan, manifest);
+smoke_of!(
+    hcn_document,
+    v1_document,
+    filter,
+    v1_call,
+    hns_calls,
+    fault_plan,
+    manifest,
+    wire_parse,
+    wire_build_error,
+    wire_rewrite,
+    pcapng_reader,
+);
 
 /// A target is in four places; one that is forgotten in one of them would never run.
 #[test]

@@ -45,12 +45,11 @@ pub fn read(packet: &[u8]) -> Option<Quoted> {
         _ => return None,
     };
     let word = |at: usize| bytes::get_u16(packet, l4_offset + at);
+    let kind = bytes::get_u8(packet, l4_offset);
     let ports = match proto {
         proto::TCP | proto::UDP | proto::SCTP if first => word(0).zip(word(2)),
-        proto::ICMP if first && matches!(bytes::get_u8(packet, l4_offset)?, 0 | 8) => word(4).zip(word(4)),
-        proto::ICMP6 if first && matches!(bytes::get_u8(packet, l4_offset)?, 128 | 129) => {
-            word(4).zip(word(4))
-        }
+        proto::ICMP if first && src.is_ipv4() && matches!(kind, Some(0 | 8)) => word(4).zip(word(4)),
+        proto::ICMP6 if first && src.is_ipv6() && matches!(kind, Some(128 | 129)) => word(4).zip(word(4)),
         _ => None,
     };
     Some(Quoted { src, dst, proto, ports, l4_offset })

@@ -1,6 +1,6 @@
 //! All checksums of a frame: are they right, and make them right.
 
-use crate::checksum::{crc32c, finish, finish_udp, ones, pseudo};
+use crate::checksum::{crc32c, finish, finish_udp, fold, ones, pseudo};
 use crate::error::{Header, Malformed};
 use crate::frame::{Ip, L4};
 use crate::{bytes, vxlan};
@@ -56,8 +56,16 @@ pub fn verify_with(frame: &[u8], vxlan_ports: &[u16]) -> Result<(), BadChecksum>
 
 type Wrong = (Header, u32, u32);
 
-fn differ(header: Header, found: u16, right: u16) -> Option<Wrong> {
-    (found != right).then_some((header, found.into(), right.into()))
+/// Judges as a receiver does: the sum over everything, the field included, is 0xFFFF. The field may then still be
+/// the other zero of the ones' complement, which is as good.
+fn differ(header: Header, data: &[u8], at: usize, initial: u32) -> Option<Wrong> {
+    let found = bytes::get_u16(data, at)?;
+    if fold(ones(data, initial)) == 0xffff {
+        return None;
+    }
+    let sum = ones(data.get(at + 2..)?, ones(data.get(..at)?, initial));
+    let right = if header == Header::Udp { finish_udp(sum) } else { finish(sum) };
+    Some((header, found.into(), right.into()))
 }
 
 fn header_of(frame: &[u8], ip: &Ip) -> Option<Wrong> {
@@ -65,10 +73,7 @@ fn header_of(frame: &[u8], ip: &Ip) -> Option<Wrong> {
         return None;
     }
     let header = frame.get(usize::from(ip.offset)..ip.l4_offset())?;
-    let found = bytes::get_u16(header, 10)?;
-    // The field itself is taken out of the sum. A sender that is right makes the whole sum 0xFFFF.
-    let right = finish(ones(header, u32::from(!found)));
-    differ(Header::Ipv4, found, right)
+    differ(Header::Ipv4, header, 10, 0)
 }
 
 /// Where the checksum of the upper layer is, relative to it.
@@ -111,12 +116,12 @@ fn upper_of(frame: &[u8], ip: &Ip) -> Option<Wrong> {
         let right = crc32c(&[data.get(..8)?, &[0; 4], data.get(12..)?]);
         return (found != right).then_some((header, found, right));
     }
-    let found = bytes::get_u16(data, at)?;
-    if header == Header::Udp && found == 0 && !ip.is_v6() {
-        return None;
+    if header == Header::Udp && bytes::get_u16(data, at) == Some(0) {
+        // Nothing was computed: over IPv4 that is allowed, over IPv6 it is not.
+        let right = || finish_udp(ones(data, initial(ip, data.len())));
+        return ip.is_v6().then(|| (header, 0, right().into()));
     }
-    let sum = ones(data, initial(ip, data.len()) + u32::from(!found));
-    differ(header, found, if header == Header::Udp { finish_udp(sum) } else { finish(sum) })
+    differ(header, data, at, initial(ip, data.len()))
 }
 
 /// Where the frame inside a VXLAN packet is.

@@ -122,7 +122,9 @@ pub const fn adjust32(checksum: u16, old: u32, new: u32) -> u16 {
 
 /// Replaced words, summed up to one 16-bit difference, which then corrects any number of checksums that cover them.
 ///
-/// The sum does not depend on the order, nor on where in the covered bytes the words are (at even places).
+/// The sum does not depend on the order, nor on where in the covered bytes the words are (at even places). The
+/// result is what a recomputation gives, with one exception: of covered bytes that are now all zero (only an ICMP echo
+/// reply can be that) the checksum is 0xFFFF, but 0 comes out, as a difference cannot know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Delta(u16);
 
