@@ -22,6 +22,7 @@ mod apply;
 mod classify;
 pub mod counters;
 mod drop_reason;
+mod dry;
 pub mod dump;
 mod flow;
 mod group;

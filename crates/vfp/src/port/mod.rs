@@ -33,6 +33,7 @@ pub(crate) use cached::{Context, FLOOD, Step};
 use fragments::Fragments;
 pub(crate) use nodes::Nodes;
 use paths::Paths;
+pub(crate) use walk::{End, Role};
 
 /// A layer at work.
 #[derive(Clone, Debug)]

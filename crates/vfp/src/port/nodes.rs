@@ -22,7 +22,7 @@ pub(crate) struct Node<A> {
     /// The rule's serial.
     pub(crate) rule: u32,
     /// The next node, or [`NONE`].
-    next: u32,
+    pub(crate) next: u32,
     /// The lent NAT port, or [`NONE`].
     pub(crate) binding: u32,
     /// The ends behind the layer.

@@ -654,7 +654,7 @@ impl Port {
         self.finish(direction, &composed.ht, composed.target, found, &seen.meta, packet, ctx)
     }
 
-    fn give_back_all<A>(&mut self, walk: &Walk<A>) {
+    pub(crate) fn give_back_all<A>(&mut self, walk: &Walk<A>) {
         for &binding in &walk.lent {
             self.give_back(binding);
         }
