@@ -12,6 +12,7 @@ use hcn::modify::{
 use hcn::namespace::NamespaceType;
 use hcn::network::{Ipam, IpamType, NetworkMode, Route, Subnet};
 use hcn::policy::PolicyList;
+use hcn::policy::endpoint::{EndpointPolicy, OutboundNat, SdnRoute};
 use hcn::query::SchemaVersion;
 use hcn::{Endpoint, ErrorClass, Guid, Hcn, HcnExt, Kind, Namespace, Network, Policy, Query};
 use ipnet::IpNet;
@@ -43,9 +44,37 @@ pub struct Furnished {
     pub removed: usize,
 }
 
+/// How pods' packets leave a node, as a CNI plugin's configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
+    /// Destinations that see the pod's own address; all others see the node's (OutBoundNAT).
+    pub exceptions: Vec<IpNet>,
+    /// Destinations that belong to the pod network although no node has them: Services, the node itself (SDNRoute).
+    pub encapsulated: Vec<IpNet>,
+}
+
 /// Furnishes one HNS.
 pub struct Furnisher {
     hcn: Arc<dyn Hcn>,
+    egress: Option<Egress>,
+    pods: bool,
+}
+
+impl Egress {
+    /// The policies of a pod with these addresses: those of other families would be refused.
+    fn policies(&self, addresses: &[IpAddr]) -> Vec<Policy> {
+        let texts = |nets: &[IpNet]| -> Vec<String> {
+            let served = |net: &&IpNet| addresses.iter().any(|own| own.is_ipv4() == net.addr().is_ipv4());
+            nets.iter().filter(served).map(ToString::to_string).collect()
+        };
+        let nat = OutboundNat { exceptions: texts(&self.exceptions), ..OutboundNat::default() };
+        let route = |destination_prefix| {
+            let route = SdnRoute { destination_prefix, need_encap: true, ..SdnRoute::default() };
+            Policy::from(EndpointPolicy::SdnRoute(route))
+        };
+        let routes = texts(&self.encapsulated).into_iter().map(route);
+        std::iter::once(Policy::from(EndpointPolicy::OutboundNat(nat))).chain(routes).collect()
+    }
 }
 
 trait Step<T> {
@@ -61,7 +90,21 @@ impl<T> Step<T> for hcn::Result<T> {
 impl Furnisher {
     /// Acts on this HNS.
     pub fn new(hcn: Arc<dyn Hcn>) -> Self {
-        Self { hcn }
+        Self { hcn, egress: None, pods: true }
+    }
+
+    /// Gives pods that are made from now on these policies.
+    #[must_use]
+    pub fn with_egress(mut self, egress: Egress) -> Self {
+        self.egress = Some(egress);
+        self
+    }
+
+    /// Makes the network and the host's endpoint only; pods that are there stay.
+    #[must_use]
+    pub fn without_pods(mut self) -> Self {
+        self.pods = false;
+        self
     }
 
     /// Makes what is missing and removes what this furnisher made and the spec no longer asks for.
@@ -159,14 +202,16 @@ impl Furnisher {
             .step(|| format!("list the endpoints of network {network}"))?
             .into_iter()
             .collect();
+        let pods = spec.pods.iter().filter(|_| self.pods);
         let mut wanted: BTreeMap<Guid, PodSpec> =
-            spec.pods.iter().map(|pod| (network.derive(&format!("pod/{}", pod.name)), pod.clone())).collect();
+            pods.map(|pod| (network.derive(&format!("pod/{}", pod.name)), pod.clone())).collect();
         // Pods that are gone go first: their addresses may be given to new ones.
         for (id, endpoint) in &present {
             let stale = match wanted.get(id) {
                 Some(pod) => endpoint.addresses().collect::<Vec<_>>() != pod.addresses,
                 None => {
-                    endpoint.owner.as_deref() == Some(OWNER)
+                    self.pods
+                        && endpoint.owner.as_deref() == Some(OWNER)
                         && endpoint.name.as_deref() != Some(&*spec.root_endpoint)
                 }
             };
@@ -185,7 +230,7 @@ impl Furnisher {
             }
         }
         for (id, pod) in wanted {
-            self.add_pod(network, id, &pod)?;
+            self.add_pod(spec, network, id, &pod)?;
             done.added += 1;
         }
         Ok(())
@@ -193,8 +238,7 @@ impl Furnisher {
 
     fn host_endpoint(&self, spec: &NodeSpec, network: Guid, id: Guid) -> Result<(), FurnishError> {
         let name = &spec.root_endpoint;
-        // The second address of each range, as Flannel's host gateway does.
-        let addresses: Vec<IpAddr> = spec.pod_cidrs.iter().filter_map(|cidr| hosts(cidr).nth(1)).collect();
+        let addresses: Vec<IpAddr> = spec.pod_cidrs.iter().filter_map(host_address).collect();
         let endpoint = document(id, name, &addresses);
         self.hcn
             .make_endpoint(network, id, &endpoint)
@@ -206,8 +250,14 @@ impl Furnisher {
         Ok(())
     }
 
-    fn add_pod(&self, network: Guid, id: Guid, pod: &PodSpec) -> Result<(), FurnishError> {
-        let endpoint = document(id, &pod.name, &pod.addresses);
+    fn add_pod(&self, spec: &NodeSpec, network: Guid, id: Guid, pod: &PodSpec) -> Result<(), FurnishError> {
+        let mut endpoint = document(id, &pod.name, &pod.addresses);
+        if let Some(egress) = &self.egress {
+            endpoint.policies = egress.policies(&pod.addresses);
+            if spec.kind == NetworkKind::L2Bridge {
+                endpoint.routes = spec.pod_cidrs.iter().filter_map(by_host).collect();
+            }
+        }
         let id = self
             .hcn
             .make_endpoint(network, id, &endpoint)
@@ -265,6 +315,21 @@ fn document(id: Guid, name: &str, addresses: &[IpAddr]) -> Endpoint {
 fn hosts(cidr: &IpNet) -> impl Iterator<Item = IpAddr> {
     let anycast = cidr.network();
     cidr.hosts().filter(move |&address| address.is_ipv4() || address != anycast)
+}
+
+/// The address of the host's own endpoint: the second one of a range, as Flannel's host gateway has it.
+fn host_address(cidr: &IpNet) -> Option<IpAddr> {
+    hosts(cidr).nth(1)
+}
+
+/// The default route by the host's endpoint, as the bridge plugin writes it.
+fn by_host(cidr: &IpNet) -> Option<Route> {
+    let all = if cidr.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+    Some(Route {
+        next_hop: host_address(cidr)?.to_string(),
+        destination_prefix: all.to_owned(),
+        ..Route::default()
+    })
 }
 
 fn subnet(spec: &NodeSpec, cidr: &IpNet) -> Subnet {

@@ -132,7 +132,7 @@ fn course(seed: u64) -> Vec<u8> {
     let (mut world, client, _) = pair(seed, bad_link());
     world.set_tap(Some(Box::new(log)));
     let request = Request::new(socket("192.0.2.2", 80), Transport::Tcp).payload(20_000);
-    exchange(&mut world, client, None, Request { timeout: Duration::from_secs(600), ..request });
+    exchange(&mut world, client, None, Request { timeout: Duration::from_mins(10), ..request });
     frames.take()
 }
 
@@ -149,7 +149,7 @@ proptest! {
         let (mut world, client, _) = pair(seed, bad_link());
         let server = if v6 { "2001:db8::2" } else { "192.0.2.2" };
         let request = Request::new(socket(server, 80), Transport::Tcp).payload(payload);
-        let done = exchange(&mut world, client, None, Request { timeout: Duration::from_secs(3600), ..request });
+        let done = exchange(&mut world, client, None, Request { timeout: Duration::from_hours(1), ..request });
         prop_assert!(done.outcome.answer().is_some(), "{:?}", done);
     }
 }

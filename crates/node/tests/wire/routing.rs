@@ -53,7 +53,7 @@ fn a_small_link_on_the_way_is_found() {
         for (server, peer) in [("10.3.0.2", "10.1.0.2"), ("fd03::2", "fd01::2")] {
             let (mut world, client, r2) = chain(1300);
             let request = Request::new(socket(server, 80), transport).payload(9000);
-            let request = Request { timeout: Duration::from_secs(60), ..request };
+            let request = Request { timeout: Duration::from_mins(1), ..request };
             answered(&exchange(&mut world, client, None, request), "server", peer);
             let dropped = act(&mut world, r2, None, |stack, _| stack.counters().dropped.clone());
             // Fragments of IPv4 may be cut again; all else is refused by the router at first.

@@ -110,7 +110,7 @@ pub(crate) fn act<R>(
 }
 
 pub(crate) fn exchange(world: &mut World, device: DeviceId, pod: Option<&str>, request: Request) -> Exchange {
-    let until = world.now() + request.timeout + Duration::from_secs(60);
+    let until = world.now() + request.timeout + Duration::from_mins(1);
     let client = act(world, device, pod, |stack, now| stack.request(now, request));
     let finished = |world: &World| match (world.device(device).unwrap(), pod) {
         (Machine::Host(host), _) => host.stack.exchange(client).is_some(),

@@ -1,0 +1,4 @@
+//! Whole clusters in memory: what crosses a Windows node's switch without any Service, in both network kinds.
+
+mod pods;
+mod world;
