@@ -13,14 +13,78 @@ const MAX_EXTENSIONS: usize = 8;
 /// refused, because a switch that lets it pass would hand the guess to the receiver.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame, Malformed> {
-    let Some(&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1]) = frame.first_chunk::<14>() else {
-        return Err(short(Header::Ethernet, 14, frame));
+    // Nearly all frames are one of these. Written as one expression each they are put together in registers, and what
+    // the caller does not look at is not even read.
+    if let Some(h) = frame.first_chunk::<{ 14 + 20 + 8 }>()
+        && plain_ipv4(h, frame.len())
+    {
+        if h[23] == proto::TCP
+            && let Some(t) = bytes::get::<20>(frame, 34)
+            && tcp_fits(t, usize::from(be16(h, 16)) - 20)
+        {
+            return Ok(ipv4_frame(h, tcp_header(t)));
+        }
+        if h[23] == proto::UDP {
+            let (sport, dport, len) = (be16(h, 34), be16(h, 36), be16(h, 38));
+            if len >= 8 && len <= be16(h, 16) - 20 {
+                return Ok(ipv4_frame(h, L4::Udp { sport, dport, len }));
+            }
+        }
+    }
+    general(frame)
+}
+
+/// Untagged IPv4 without options, not a fragment, whose length leaves room for an upper header of 8 bytes.
+#[inline]
+fn plain_ipv4(h: &[u8; 42], length: usize) -> bool {
+    let total_len = be16(h, 16);
+    be16(h, 12) == ethertype::IPV4
+        && h[14] == 0x45
+        // The two upper bits, of which one is reserved and one forbids to fragment, do not matter.
+        && be16(h, 20) << 2 == 0
+        && total_len >= 28
+        && usize::from(total_len) + 14 <= length
+}
+
+#[inline]
+fn tcp_fits(t: &[u8; 20], length: usize) -> bool {
+    let header_len = usize::from(t[12] >> 4) * 4;
+    header_len >= 20 && header_len <= length
+}
+
+#[inline]
+fn ipv4_frame(h: &[u8; 42], l4: L4) -> Frame {
+    let l2 =
+        L2 { dst: Mac(part(h, 0)), src: Mac(part(h, 6)), vlan: None, ethertype: ethertype::IPV4, len: 14 };
+    let ip = Ip {
+        src: IpAddr::V4(Ipv4Addr::from(part::<4, 42>(h, 26))),
+        dst: IpAddr::V4(Ipv4Addr::from(part::<4, 42>(h, 30))),
+        proto: h[23],
+        ttl: h[22],
+        tos: h[15],
+        offset: 14,
+        header_len: 20,
+        total_len: be16(h, 16),
+        frag: Fragment { id: be16(h, 18).into(), offset: 0, more: false, dont: h[20] & 0x40 != 0 },
+        l4,
     };
+    Frame { l2, kind: Kind::Ip(ip) }
+}
+
+#[inline]
+fn be16<const M: usize>(header: &[u8; M], at: usize) -> u16 {
+    u16::from_be_bytes(part(header, at))
+}
+
+/// Any frame.
+#[inline(never)]
+fn general(frame: &[u8]) -> Result<Frame, Malformed> {
+    let Some(h) = frame.first_chunk::<14>() else { return Err(short(Header::Ethernet, 14, frame)) };
     let mut l2 = L2 {
-        dst: Mac([d0, d1, d2, d3, d4, d5]),
-        src: Mac([s0, s1, s2, s3, s4, s5]),
+        dst: Mac(part(h, 0)),
+        src: Mac(part(h, 6)),
         vlan: None,
-        ethertype: u16::from_be_bytes([t0, t1]),
+        ethertype: u16::from_be_bytes(part(h, 12)),
         len: 14,
     };
     if l2.ethertype == ethertype::VLAN {
@@ -38,6 +102,13 @@ pub fn parse(frame: &[u8]) -> Result<Frame, Malformed> {
         _ => Kind::Other,
     };
     Ok(Frame { l2, kind })
+}
+
+/// A field of a header whose length is known: one move, where taking the bytes one by one makes as many stores, which
+/// the copy that follows then waits for.
+#[inline]
+fn part<const N: usize, const M: usize>(header: &[u8; M], at: usize) -> [u8; N] {
+    header.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().unwrap_or([0; N])
 }
 
 #[inline]
@@ -80,8 +151,8 @@ fn ipv4(bytes: &[u8], offset: u8) -> Result<Ip, Malformed> {
     extent(Header::Ipv4, frag, upper.len(), header_len.into())?;
     let proto = h[9];
     Ok(Ip {
-        src: IpAddr::V4(Ipv4Addr::new(h[12], h[13], h[14], h[15])),
-        dst: IpAddr::V4(Ipv4Addr::new(h[16], h[17], h[18], h[19])),
+        src: IpAddr::V4(Ipv4Addr::from(part::<4, 20>(h, 12))),
+        dst: IpAddr::V4(Ipv4Addr::from(part::<4, 20>(h, 16))),
         proto,
         ttl: h[8],
         tos: h[1],
@@ -120,13 +191,9 @@ fn ipv6(bytes: &[u8], offset: u8) -> Result<Ip, Malformed> {
         });
     };
     let packet = bytes.get(..usize::from(total_len)).unwrap_or_default();
-    let (src, dst): ([u8; 16], [u8; 16]) = (
-        bytes::get(packet, 8).copied().unwrap_or_default(),
-        bytes::get(packet, 24).copied().unwrap_or_default(),
-    );
     let mut ip = Ip {
-        src: IpAddr::V6(Ipv6Addr::from(src)),
-        dst: IpAddr::V6(Ipv6Addr::from(dst)),
+        src: IpAddr::V6(Ipv6Addr::from(part::<16, 40>(h, 8))),
+        dst: IpAddr::V6(Ipv6Addr::from(part::<16, 40>(h, 24))),
         proto: h[6],
         ttl: h[7],
         tos: h[0] << 4 | h[1] >> 4,
@@ -223,15 +290,21 @@ fn tcp(bytes: &[u8]) -> Result<L4, Malformed> {
     if usize::from(header_len) > bytes.len() {
         return Err(short(Header::Tcp, header_len.into(), bytes));
     }
-    Ok(L4::Tcp {
-        sport: u16::from_be_bytes([h[0], h[1]]),
-        dport: u16::from_be_bytes([h[2], h[3]]),
-        seq: u32::from_be_bytes([h[4], h[5], h[6], h[7]]),
-        ack: u32::from_be_bytes([h[8], h[9], h[10], h[11]]),
+    Ok(tcp_header(h))
+}
+
+/// The fields of a header whose length was checked.
+#[inline]
+fn tcp_header(h: &[u8; 20]) -> L4 {
+    L4::Tcp {
+        sport: be16(h, 0),
+        dport: be16(h, 2),
+        seq: u32::from_be_bytes(part(h, 4)),
+        ack: u32::from_be_bytes(part(h, 8)),
         flags: TcpFlags::from_bits_retain(h[13]),
-        header_len,
-        window: u16::from_be_bytes([h[14], h[15]]),
-    })
+        header_len: (h[12] >> 4) * 4,
+        window: be16(h, 14),
+    }
 }
 
 #[inline]

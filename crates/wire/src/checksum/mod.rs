@@ -21,13 +21,18 @@ pub fn ones(data: &[u8], initial: u32) -> u32 {
         let word = u64::from_ne_bytes(*chunk);
         sum += (word & 0xffff_ffff) + (word >> 32);
     }
-    let mut last = [0; 8];
-    // No loop over bytes: four lengths at most, which the compiler turns into moves.
-    for (place, &byte) in last.iter_mut().zip(rest) {
-        *place = byte;
+    // What is left, without a loop over bytes: a header is short, and its rest would cost more than the rest of it.
+    let (words, rest) = rest.as_chunks::<4>();
+    if let Some(word) = words.first() {
+        sum += u64::from(u32::from_ne_bytes(*word));
     }
-    let word = u64::from_ne_bytes(last);
-    sum += (word & 0xffff_ffff) + (word >> 32);
+    let (halves, rest) = rest.as_chunks::<2>();
+    if let Some(half) = halves.first() {
+        sum += u64::from(u16::from_ne_bytes(*half));
+    }
+    if let Some(&byte) = rest.first() {
+        sum += u64::from(u16::from_ne_bytes([byte, 0]));
+    }
     let native = fold64(sum);
     let sum = u64::from(u16::from_be_bytes(native.to_ne_bytes())) + u64::from(initial);
     fold_to_u32(sum)

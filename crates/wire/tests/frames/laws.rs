@@ -312,6 +312,32 @@ proptest! {
     }
 
     #[test]
+    fn a_tag_changes_nothing_but_itself(
+        spec in spec(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        // Plain frames take a short way through the parse, tagged ones never do: both must find the same.
+        let mut frame = Spec { vlan: None, ..spec }.build();
+        for (at, byte) in damage {
+            let at = 14 + at.index((frame.len() - 14).min(60));
+            frame[at] = byte;
+        }
+        frame.truncate(14 + cut.map_or(frame.len(), |cut| cut.index(frame.len() - 14)));
+        let mut tagged = Packet::new(&frame);
+        prop_assert!(vlan::set(&mut tagged, VlanTag::new(7)));
+        let mut with = parse(tagged.data());
+        if let Ok(found) = &mut with {
+            prop_assert_eq!(found.l2.vlan.take(), Some(VlanTag::new(7)));
+            found.l2.len = 14;
+            if let Kind::Ip(ip) = &mut found.kind {
+                ip.offset = 14;
+            }
+        }
+        prop_assert_eq!(parse(&frame), with);
+    }
+
+    #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         read_everything(&bytes);
     }
