@@ -65,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<u8>(), rarely()).prop_map(|(endpoint, detach)| Step::Attach { endpoint, detach }),
         1 => (any::<u8>(), 0..4u8, any::<bool>())
             .prop_map(|(network, prefix, remove)| Step::Subnet { network, prefix, remove }),
-        3 => (any::<u8>(), 0..NETWORK_POLICIES.len() as u8, rarely())
+        3 => (any::<u8>(), 0..=LAST_RULE, rarely())
             .prop_map(|(network, policy, remove)| Step::Rule { network, policy, remove }),
         4 => (delete(), any::<u8>(), 0..8u8).prop_map(|(kind, which, fault)| Step::Delete { kind, which, fault }),
         1 => (any::<bool>(), 0..6u8, any::<bool>()).prop_map(|(udp, port, close)| Step::Listen { udp, port, close }),
@@ -111,7 +111,9 @@ const POLICIES: [&str; LAST_POLICY as usize + 1] = [
     r#"{"Type":"Nonsense"}"#,
 ];
 
-const NETWORK_POLICIES: [&str; 8] = [
+const LAST_RULE: u8 = 7;
+
+const NETWORK_POLICIES: [&str; LAST_RULE as usize + 1] = [
     r#"{"Type":"RemoteSubnetRoute","Settings":{"DestinationPrefix":"10.51.0.0/24","IsolationId":4097,"ProviderAddress":"10.0.0.9","DistributedRouterMacAddress":"00-15-5D-00-00-09"}}"#,
     r#"{"Type":"HostRoute","Settings":{}}"#,
     r#"{"Type":"SetPolicy","Settings":{"Id":"a","Name":"a","PolicyType":"IPSET","Values":"10.50.0.0/28,10.9.0.0/16"}}"#,

@@ -244,12 +244,12 @@ pub(super) fn endpoint(
 }
 
 /// The groups of a network's ACLs; its endpoints' ports hang them into a layer of their own.
-pub(super) fn network(_: &Cx<'_>, view: &NetworkView, acls: Vec<&Acl>, build: &mut Build) {
+pub(super) fn network(view: &NetworkView, acls: &[&Acl], build: &mut Build) {
     let mut sets = Sets { view, expanded: false };
     let mut groups = view.shared.acl.iter();
     for (direction, wanted) in &DIRECTIONS {
-        let mut own = lines(view.id, &acls, wanted, false);
-        own.extend(lines(view.id, &acls, wanted, true).into_iter().map(|line| Line { flags: ACL, ..line }));
+        let mut own = lines(view.id, acls, wanted, false);
+        own.extend(lines(view.id, acls, wanted, true).into_iter().map(|line| Line { flags: ACL, ..line }));
         own.sort_by_key(|line| line.priority);
         for family in FAMILIES {
             let Some(group) = groups.next() else { return };

@@ -215,7 +215,9 @@ pub(super) fn build(cx: &Cx<'_>, view: &NetworkView, record: &BalancerRecord) ->
         if !record.frontends.iter().any(|frontend| frontend.ipv6 == ipv6) {
             continue;
         }
-        let Some(node) = cx.node_address(view, ipv6) else { continue };
+        // A rule that has a VIP is named by the node's other address where it has none of the family.
+        let node = cx.node_address(view, ipv6);
+        let Some(named) = node.or_else(|| cx.node_address(view, !ipv6)) else { continue };
         let backends: Vec<Backend> =
             endpoints.iter().filter_map(|endpoint| backend(cx, endpoint, ipv6)).collect();
         // Frontends are VIPs × mappings, in this order.
@@ -224,9 +226,8 @@ pub(super) fn build(cx: &Cx<'_>, view: &NetworkView, record: &BalancerRecord) ->
             if frontend.ipv6 != ipv6 {
                 continue;
             }
-            let Some(front) = front(cx, view, record, mapping, (&word[..8], node, frontend.vip)) else {
-                continue;
-            };
+            let Some(vip) = frontend.vip.or(node) else { continue };
+            let Some(front) = front(cx, view, record, mapping, (&word[..8], named, vip)) else { continue };
             rows(&front, record, &backends, id, &mut build);
         }
     }
@@ -238,7 +239,7 @@ fn front<'a>(
     view: &'a NetworkView,
     record: &BalancerRecord,
     mapping: &PortMapping,
-    (word, node, vip): (&'a str, IpAddr, Option<IpAddr>),
+    (word, node, vip): (&'a str, IpAddr, IpAddr),
 ) -> Option<Front<'a>> {
     let affine = cx.env.supports(hcn::Feature::SessionAffinity);
     Some(Front {
@@ -246,7 +247,7 @@ fn front<'a>(
         view,
         word,
         node,
-        vip: vip.unwrap_or(node),
+        vip,
         protocol: u8::try_from(mapping.protocol).ok()?,
         external: mapping.external_port,
         internal: mapping.internal_port,
@@ -285,15 +286,13 @@ fn rows(front: &Front<'_>, record: &BalancerRecord, backends: &[Backend], id: Gu
 /// the host's common pool.
 fn source_pool(front: &Front<'_>, record: &BalancerRecord, id: Guid, build: &mut Build) -> Option<PoolKey> {
     let Front { cx, node, vip, protocol, dsr, .. } = *front;
+    let ipv6 = vip.is_ipv6();
     let given: Option<IpAddr> = record.doc.source_vip.parse().ok();
-    let address = given.filter(|given| given.is_ipv6() == vip.is_ipv6()).unwrap_or(
-        match cx.switches().empty_source_vip {
-            EmptySourceVip::Node => node,
-            EmptySourceVip::Vip => vip,
-        },
-    );
-    let (word, number, of) =
-        nat_protocols(vip.is_ipv6()).into_iter().find(|(_, number, _)| *number == protocol)?;
+    let address = given.filter(|given| given.is_ipv6() == ipv6).or(match cx.switches().empty_source_vip {
+        EmptySourceVip::Node => Some(node).filter(|node| node.is_ipv6() == ipv6),
+        EmptySourceVip::Vip => Some(vip),
+    })?;
+    let (word, number, of) = nat_protocols(ipv6).into_iter().find(|(_, number, _)| *number == protocol)?;
     if dsr {
         let pool = common_pool(cx, address, word, number, of);
         let key = pool.key.clone();

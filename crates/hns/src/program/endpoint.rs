@@ -352,7 +352,7 @@ impl Subject<'_> {
     /// On an overlay: destinations that go through the tunnel. Without a next hop the tunnel ends here, so the
     /// packet reaches the host.
     fn tunnelled(&self, port: Uuid, routes: &[(String, SdnRoute)], build: &mut Build) {
-        let Some((provider, router)) = self.view.tunnel() else { return };
+        let Some((provider, dr_mac)) = self.view.tunnel() else { return };
         let names = layers();
         let vni = self.record.addresses.iter().find_map(|&address| self.vsid(address)).unwrap_or_default();
         let groups = FAMILIES.map(|family| {
@@ -365,7 +365,7 @@ impl Subject<'_> {
             let Ok(prefix) = route.destination_prefix.parse() else { continue };
             let family = family_of(prefix);
             let pa = route.next_hop.parse().unwrap_or(provider);
-            let action = network::encap(self.cx, (provider, router), pa, None, vni);
+            let action = network::encap(self.cx, (provider, dr_mac), pa, None, vni);
             let group = &groups[at(family)];
             if !std::mem::replace(&mut hung[at(family)], true) {
                 build.own_group(port, &names.vnet_encap, group, false);
@@ -449,7 +449,7 @@ impl Subject<'_> {
                 EndpointPolicy::PortMapping(mapping) => {
                     balancer::mapped_port(self.cx, self.view, self.record, (port, self.mac), mapping, build);
                 }
-                EndpointPolicy::Qos(qos) => self.capped(port, qos.maximum_outgoing_bandwidth_in_bytes, build),
+                EndpointPolicy::Qos(qos) => capped(port, qos.maximum_outgoing_bandwidth_in_bytes, build),
                 _ => {}
             }
         }
@@ -459,19 +459,20 @@ impl Subject<'_> {
         }
         acl::endpoint(self.cx, self.view, port, &filters, build)
     }
+}
 
-    fn capped(&self, port: Uuid, bytes_per_second: u64, build: &mut Build) {
-        if bytes_per_second == 0 {
-            return;
-        }
-        let name = &layers().qos;
-        build.layer(port, layer(name, priority::qos, false), false);
-        for family in FAMILIES {
-            let id = format!("QOS_GROUP_{}_OUT", capital(family));
-            let group = Group::new(&port.to_string(), name, &id, Direction::Out, family, 100);
-            build.own_group(port, name, &group, false);
-            let action = Action::Qos { bytes_per_second };
-            build.rule(&group.key, rule("QOS", 100, RuleFlags::empty(), Conditions::any(), action));
-        }
+/// The bandwidth cap.
+fn capped(port: Uuid, bytes_per_second: u64, build: &mut Build) {
+    if bytes_per_second == 0 {
+        return;
+    }
+    let name = &layers().qos;
+    build.layer(port, layer(name, priority::qos, false), false);
+    for family in FAMILIES {
+        let id = format!("QOS_GROUP_{}_OUT", capital(family));
+        let group = Group::new(&port.to_string(), name, &id, Direction::Out, family, 100);
+        build.own_group(port, name, &group, false);
+        let action = Action::Qos { bytes_per_second };
+        build.rule(&group.key, rule("QOS", 100, RuleFlags::empty(), Conditions::any(), action));
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn build(cx: &Cx<'_>, view: &NetworkView, record: &NetworkRecord) -> 
             NetworkPolicy::Acl(acl) => Some(acl),
             _ => None,
         });
-        acl::network(cx, view, own.collect(), &mut build);
+        acl::network(view, &own.collect::<Vec<_>>(), &mut build);
     }
     if view.facts.proxy {
         for group in &view.shared.proxy {
@@ -187,11 +187,11 @@ fn overlay(cx: &Cx<'_>, view: &NetworkView, policies: &[NetworkPolicy], build: &
     if cx.switches().remote_routes_need_endpoint && !cx.has_ports(view.id) {
         return;
     }
-    let routes = policies.iter().filter_map(|policy| match policy {
+    let remote = policies.iter().filter_map(|policy| match policy {
         NetworkPolicy::RemoteSubnetRoute(route) => Some(route),
         _ => None,
     });
-    for (index, route) in routes.enumerate() {
+    for (index, route) in remote.enumerate() {
         remote_subnet(cx, view, (provider, router), index, route, build);
     }
 }

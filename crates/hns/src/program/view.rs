@@ -39,6 +39,7 @@ pub(crate) struct SetView {
 
 /// What of a network endpoints and load balancers depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Facts {
     pub(crate) mode: NetworkMode,
     pub(crate) segment: u32,

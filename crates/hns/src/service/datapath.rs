@@ -111,9 +111,9 @@ impl Hns {
                 mode,
                 NetworkMode::Nat | NetworkMode::Ics | NetworkMode::ConstrainedIcs | NetworkMode::Internal
             );
-            let routed = record.doc.policies.iter().any(|policy| policy.kind.is("HostRoute"));
+            let asked = record.doc.policies.iter().any(|policy| policy.kind.is("HostRoute"));
             let waits = has_management_address(&mode) && now < record.ready_at;
-            if waits || !(translated || routed || mode == NetworkMode::Overlay) {
+            if waits || !(translated || asked || mode == NetworkMode::Overlay) {
                 continue;
             }
             for subnet in record.doc.subnets() {
