@@ -297,13 +297,6 @@ impl FrameBuilder {
         self
     }
 
-    /// From this station instead.
-    #[must_use]
-    pub fn from_mac(mut self, src: Mac) -> Self {
-        self.src_mac = src;
-        self
-    }
-
     /// The frame.
     pub fn build(self) -> Vec<u8> {
         let mut frame = Vec::with_capacity(128 + self.payload.len());

@@ -32,24 +32,23 @@ pub enum IcmpError {
 /// The whole frame that tells the sender of `original` about an error. It goes back to the station that it came
 /// from, with the same tag.
 ///
-/// `None` when no error may be sent (about an ICMP error, a later fragment, a group or an impossible source; only
-/// "packet too big" may be about a group), when `original` is not IP, or when `from` is of the other family.
+/// `None` when no error may be sent (about an ICMP error, a later fragment, a group or an impossible source), when
+/// `original` is not IP, or when `from` is of the other family. "Packet too big" might be about a group (RFC 4443
+/// section 2.4), but a frame to a group does not tell which station should answer.
 pub fn icmp_error(original: &[u8], from: IpAddr, kind: IcmpError) -> Option<Vec<u8>> {
     let frame = crate::parse(original).ok()?;
     let Kind::Ip(ip) = frame.kind else { return None };
-    let too_big = matches!(kind, IcmpError::PacketTooBig { .. } | IcmpError::FragmentationNeeded { .. });
-    let to_group = frame.l2.dst.is_multicast() || is_group(ip.dst);
     let forbidden = ip.is_later()
         || is_error(&ip)
+        || frame.l2.dst.is_multicast()
         || frame.l2.src.is_multicast()
-        || !is_station(ip.src)
-        || (to_group && !(too_big && ip.is_v6()));
+        || is_group(ip.dst)
+        || !is_station(ip.src);
     if forbidden || from.is_ipv6() != ip.is_v6() {
         return None;
     }
     let packet = original.get(usize::from(ip.offset)..ip.end())?;
     let reply = FrameBuilder::eth(frame.l2.dst, frame.l2.src).tag(frame.l2.vlan).ip(from, ip.src);
-    let reply = if frame.l2.dst.is_multicast() { reply.from_mac(frame.l2.src) } else { reply };
     Some(if ip.is_v6() {
         let (kind, code, rest) = numbers_v6(kind);
         // The whole answer stays within the least MTU of IPv6.

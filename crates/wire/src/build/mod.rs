@@ -5,6 +5,9 @@ mod icmp;
 mod neighbor;
 mod reply;
 
+#[cfg(test)]
+mod tests;
+
 pub use frame::FrameBuilder;
 pub use icmp::{IcmpError, icmp_error};
 pub use neighbor::{
