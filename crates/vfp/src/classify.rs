@@ -36,7 +36,7 @@ enum Exact {
 type Places = SmallVec<[Place; 2]>;
 
 /// The files of one group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     exact: FxHashMap<Exact, Places>,
     /// How many rules are filed under each prefix length, destinations then sources.
@@ -44,17 +44,6 @@ pub(crate) struct Index {
     /// How many rules are filed under each kind of exact key.
     kinds: [u32; 6],
     rest: Vec<Place>,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Self {
-            exact: FxHashMap::default(),
-            lengths: [BTreeMap::new(), BTreeMap::new()],
-            kinds: [0; 6],
-            rest: Vec::new(),
-        }
-    }
 }
 
 fn kind(key: &Exact) -> Option<usize> {

@@ -47,6 +47,7 @@ impl Switch {
             observer: Some(&mut collector),
             watched: true,
             group: 0,
+            hairpins: u8::from(view.hairpinned),
             made: Vec::new(),
             pieces: Vec::new(),
         };

@@ -32,6 +32,9 @@ pub(crate) struct Group {
     pub(crate) conditions: Conditions,
     entries: FxHashMap<Place, Entry>,
     places: FxHashMap<Arc<str>, Place>,
+    serials: FxHashMap<u32, Place>,
+    /// How many rules send packets elsewhere.
+    hairpins: u32,
     index: Index,
     next_age: u64,
     /// When it was last changed, in the switch's count of changes.
@@ -52,6 +55,8 @@ impl Group {
             conditions: spec.conditions.clone(),
             entries: FxHashMap::default(),
             places: FxHashMap::default(),
+            serials: FxHashMap::default(),
+            hairpins: 0,
             index: Index::default(),
             next_age: 0,
             generation: 0,
@@ -61,15 +66,12 @@ impl Group {
 
     /// Puts a rule; one with the same id keeps its age.
     pub(crate) fn put(&mut self, rule: Arc<Rule>, serial: u32) {
-        let age = match self.places.get(&rule.id) {
-            Some(&(_, age)) => {
-                self.remove(&Arc::clone(&rule.id));
-                age
-            }
-            None => {
-                self.next_age += 1;
-                self.next_age
-            }
+        let age = if let Some(&(_, age)) = self.places.get(&rule.id) {
+            self.remove(&rule.id);
+            age
+        } else {
+            self.next_age += 1;
+            self.next_age
         };
         let place = (rule.priority, age);
         let hashes = match &rule.action {
@@ -78,6 +80,8 @@ impl Group {
         };
         self.index.insert(place, &rule.conditions, self.family);
         self.places.insert(Arc::clone(&rule.id), place);
+        self.serials.insert(serial, place);
+        self.hairpins += u32::from(rule.action.hairpins());
         self.entries.insert(place, Entry { rule, serial, hashes });
     }
 
@@ -86,11 +90,23 @@ impl Group {
         let place = self.places.remove(id)?;
         let entry = self.entries.remove(&place)?;
         self.index.remove(place, &entry.rule.conditions, self.family);
+        self.serials.remove(&entry.serial);
+        self.hairpins -= u32::from(entry.rule.action.hairpins());
         Some(entry)
     }
 
     pub(crate) fn contains(&self, id: &str) -> bool {
         self.places.contains_key(id)
+    }
+
+    /// A rule by its serial.
+    pub(crate) fn by_serial(&self, serial: u32) -> Option<&Entry> {
+        self.entries.get(self.serials.get(&serial)?)
+    }
+
+    /// Whether a rule sends packets elsewhere.
+    pub(crate) fn hairpins(&self) -> bool {
+        self.hairpins > 0
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -222,4 +238,160 @@ pub(crate) fn fulfils(
         Some(tag) => tags.get(tag).is_some_and(|set| set.contains(address)),
     };
     tagged(&conditions.source_tag, fields.source) && tagged(&conditions.destination_tag, fields.destination)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+    use smallvec::SmallVec;
+    use wire::Mac;
+
+    use super::*;
+    use crate::model::{AddressRange, PortRange};
+
+    const VXLAN_PORT: u16 = 4789;
+
+    fn address() -> impl Strategy<Value = IpAddr> {
+        // Few values, so that rules and packets meet.
+        (0..3_u8, 0..4_u8).prop_map(|(net, host)| IpAddr::from([10, 0, net, host]))
+    }
+
+    fn set() -> impl Strategy<Value = AddressSet> {
+        let range = (address(), address())
+            .prop_map(|(a, b)| AddressRange::new(a.min(b), a.max(b)).expect("one family, in order"));
+        let net = (address(), 22..=32_u8)
+            .prop_map(|(address, length)| ipnet::IpNet::new(address, length).expect("a length of IPv4"));
+        prop_oneof![
+            3 => Just(AddressSet::default()),
+            3 => address().prop_map(AddressSet::one),
+            1 => proptest::collection::vec(range, 1..3).prop_map(AddressSet::new),
+            2 => proptest::collection::vec(net, 1..12).prop_map(|nets| nets.into_iter().collect()),
+        ]
+    }
+
+    fn ports() -> impl Strategy<Value = SmallVec<[PortRange; 1]>> {
+        let range = (0..4_u16, 0..4_u16).prop_map(|(a, b)| PortRange { first: a.min(b), last: a.max(b) });
+        prop_oneof![
+            2 => Just(SmallVec::new()),
+            2 => (0..4_u16).prop_map(|port| SmallVec::from_slice(&[PortRange::one(port)])),
+            1 => proptest::collection::vec(range, 1..3).prop_map(SmallVec::from_vec),
+        ]
+    }
+
+    fn mac() -> impl Strategy<Value = Mac> {
+        (0..2_u8).prop_map(|last| Mac([2, 0, 0, 0, 0, last]))
+    }
+
+    fn conditions() -> impl Strategy<Value = Conditions> {
+        let protocol = prop::sample::select(vec![6, 17, 1, protocol::VXLAN]);
+        let macs = || proptest::collection::vec(mac(), 0..2).prop_map(SmallVec::from_vec);
+        let protocols = proptest::collection::vec(protocol, 0..3).prop_map(SmallVec::from_vec);
+        let tag = || prop::option::weighted(0.1, Just("tag".to_owned()));
+        (
+            (set(), set(), ports(), ports()),
+            (macs(), macs(), protocols),
+            (tag(), tag(), prop::option::weighted(0.1, 0..2_u32), prop::option::weighted(0.1, any::<bool>())),
+        )
+            .prop_map(|((sources, destinations, from, to), (from_mac, to_mac, protocols), rest)| {
+                Conditions {
+                    protocols,
+                    sources,
+                    destinations,
+                    source_ports: from,
+                    destination_ports: to,
+                    source_macs: from_mac,
+                    destination_macs: to_mac,
+                    source_tag: rest.0,
+                    destination_tag: rest.1,
+                    mark: rest.2,
+                    encapsulated: rest.3,
+                    ..Conditions::default()
+                }
+            })
+    }
+
+    prop_compose! {
+        fn rule()(
+            id in 0..24_u32,
+            priority in 0..4_u32,
+            flags in prop::sample::select(vec![RuleFlags::empty(), RuleFlags::SYN, RuleFlags::NON_SYN]),
+            conditions in conditions(),
+        ) -> Rule {
+            let id: Arc<str> = id.to_string().into();
+            Rule { name: Arc::clone(&id), id, priority, flags, ttl: 0, conditions, action: Action::Allow }
+        }
+    }
+
+    prop_compose! {
+        fn view()(
+            source in address(),
+            destination in address(),
+            protocol in prop::sample::select(vec![6, 17, 1]),
+            ports in (0..4_u16, prop::sample::select(vec![0, 1, 2, 3, VXLAN_PORT])),
+            macs in (mac(), mac()),
+            mark in prop::option::of(0..2_u32),
+            tcp_flags in prop::sample::select(vec![2, 16, 18]),
+        ) -> View {
+            View {
+                outer: None,
+                source_mac: macs.0,
+                destination_mac: macs.1,
+                vlan: 0,
+                source,
+                destination,
+                protocol,
+                source_port: ports.0,
+                destination_port: ports.1,
+                icmp: (protocol == 1).then_some((8, 0)),
+                tcp_flags: if protocol == 6 { tcp_flags } else { 0 },
+                ttl_decrements: 0,
+                tenant: None,
+                mark,
+                hairpinned: false,
+                later_fragment: false,
+                quoted: None,
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever was put and taken away before: what is found is what a walk over all rules finds.
+        #[test]
+        fn finding_is_walking(
+            steps in proptest::collection::vec((rule(), any::<bool>()), 1..40),
+            views in proptest::collection::vec(view(), 1..30),
+        ) {
+            let mut group = Group::new(&GroupSpec {
+                key: GroupKey("g".into()),
+                id: "g".into(),
+                name: "g".into(),
+                direction: Direction::Out,
+                family: Family::V4,
+                priority: 1,
+                conditions: Conditions::any(),
+                rules: Vec::new(),
+            });
+            let mut tags = Tags::default();
+            tags.insert("tag".to_owned(), AddressSet::one(IpAddr::from([10, 0, 1, 1])));
+            for (serial, (rule, put)) in (0_u32..).zip(steps) {
+                if put || !group.contains(&rule.id) {
+                    group.put(Arc::new(rule), serial);
+                } else {
+                    group.remove(&rule.id);
+                }
+                for view in &views {
+                    let fields = view.fields(VXLAN_PORT);
+                    let found = group.find(view, &fields, &tags, VXLAN_PORT).map(|entry| entry.serial);
+                    let walked =
+                        group.find_by_walking(view, &fields, &tags, VXLAN_PORT).map(|entry| entry.serial);
+                    prop_assert_eq!(found, walked);
+                    if let Some(serial) = found {
+                        prop_assert_eq!(group.by_serial(serial).map(|entry| entry.serial), Some(serial));
+                    }
+                }
+            }
+        }
+    }
 }

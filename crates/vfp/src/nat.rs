@@ -80,7 +80,14 @@ impl Pool {
 
     /// How many ports it has.
     pub(crate) fn size(&self) -> u32 {
-        self.ranges.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
+        self.ranges
+            .iter()
+            .fold(0, |sum: u32, range| sum.saturating_add(u32::from(range.last - range.first) + 1))
+    }
+
+    /// Whether a port lies in one of its ranges.
+    pub(crate) fn gives(&self, (address, port): (IpAddr, u16)) -> bool {
+        self.ranges.iter().any(|range| range.address == address && (range.first..=range.last).contains(&port))
     }
 
     /// Lends a port of an address of the right family.
@@ -164,7 +171,7 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn pool(reuse: u32) -> Pool {
+    fn fresh(reuse: u32) -> Pool {
         let address = IpAddr::from([192, 0, 2, 11]);
         Pool::new(&PoolSpec {
             key: PoolKey("p".into()),
@@ -200,7 +207,7 @@ mod tests {
 
     #[test]
     fn each_connection_gets_a_port_of_its_own_until_none_is_left() {
-        let mut pool = pool(1);
+        let mut pool = fresh(1);
         let mut ports: Vec<u16> = (1..=3).map(|client| pool.take(&ask(client, 443)).unwrap().1).collect();
         ports.sort_unstable();
         assert_eq!(ports, [50_000, 50_001, 60_000]);
@@ -218,14 +225,14 @@ mod tests {
 
     #[test]
     fn a_port_serves_several_remotes_but_never_one_twice() {
-        let mut pool = pool(2);
+        let mut pool = fresh(2);
         let mut seen = FxHashSet::default();
         for client in 0..6 {
             let outer = pool.take(&ask(client, 443 + client)).unwrap();
             assert!(seen.insert((outer, 443 + client)));
         }
         assert_eq!(pool.take(&ask(9, 9)), None, "three ports, each used twice");
-        let mut pool = super::tests::pool(8);
+        let mut pool = fresh(8);
         for client in 0..3 {
             assert!(pool.take(&ask(client, 443)).is_some());
         }
@@ -234,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_udp_socket_keeps_its_port() {
-        let mut pool = pool(4);
+        let mut pool = fresh(4);
         let one = Ask { reuse_socket: true, ..ask(1, 53) };
         let two = Ask { reuse_socket: true, ..ask(1, 54) };
         let outer = pool.take(&one).unwrap();

@@ -8,7 +8,7 @@ use crate::DropReason;
 use crate::model::{ArpMode, Direction, Guards, PortKind};
 use crate::port::{Context, Port, Step};
 use crate::shared::{Brief, Shared, Way};
-use crate::switch::{Extra2, is_wire};
+use crate::switch::{Aside, is_wire};
 use crate::trace::Event;
 
 /// One message.
@@ -64,7 +64,7 @@ impl Neighbor {
     }
 
     /// The message as it looks with another sender MAC.
-    fn from_mac(&self, mac: Mac, packet: &Packet) -> Packet {
+    fn sent_from(&self, mac: Mac, packet: &Packet) -> Packet {
         let bytes = match (self.sender, self.target, self.tells_of) {
             (IpAddr::V4(sender), IpAddr::V4(target), _) if self.request => {
                 build::arp_request(mac, sender, target)
@@ -84,7 +84,7 @@ impl Neighbor {
     }
 
     /// An answer as it looks for another receiver.
-    fn to_mac(&self, mac: Mac, packet: &Packet) -> Packet {
+    fn sent_to(&self, mac: Mac, packet: &Packet) -> Packet {
         let bytes = match (self.sender, self.target, self.tells_of) {
             (IpAddr::V4(sender), IpAddr::V4(target), _) if !self.request => {
                 build::arp_reply(self.sender_mac, sender, mac, target)
@@ -137,7 +137,7 @@ pub(crate) fn out(
     port: &mut Port,
     message: &Neighbor,
     packet: &Packet,
-    extras: &mut Vec<Extra2>,
+    asides: &mut Vec<Aside>,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
     let shared = ctx.shared;
@@ -159,13 +159,13 @@ pub(crate) fn out(
         && let Some(answer) = message.answered(mac)
     {
         ctx.event(&Event::Resolved { port: port.spec.name, address: message.target, mac });
-        extras.push(Extra2::Deliver(port.index, answer));
+        asides.push(Aside::Deliver(port.index, answer));
         return Step::Drop;
     }
     if is_wire(sender.kind)
         && let Some((index, brief)) = behind_host(shared, message)
     {
-        extras.push(Extra2::Enter(index, message.to_mac(brief.mac, packet)));
+        asides.push(Aside::Enter(index, message.sent_to(brief.mac, packet)));
         return Step::Drop;
     }
     let targets = match shared.way_of_mac(port.index, message.frame_dst) {
@@ -182,10 +182,10 @@ pub(crate) fn out(
         let wire = shared.brief(to).is_some_and(|to| is_wire(to.kind));
         let hidden = wire && sender.kind == PortKind::Endpoint && segment.host_mac_on_wire;
         let copy = match shared.host().filter(|_| hidden) {
-            Some(host) => message.from_mac(host.mac, packet),
+            Some(host) => message.sent_from(host.mac, packet),
             None => packet.clone(),
         };
-        extras.push(Extra2::Enter(to, copy));
+        asides.push(Aside::Enter(to, copy));
     }
     Step::Drop
 }

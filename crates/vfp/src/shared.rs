@@ -20,7 +20,6 @@ pub(crate) struct Brief {
     pub(crate) kind: PortKind,
     pub(crate) segment: u32,
     pub(crate) mac: Mac,
-    pub(crate) mtu: u16,
     pub(crate) addresses: Vec<IpAddr>,
 }
 
@@ -29,7 +28,14 @@ pub(crate) struct Brief {
 pub(crate) struct Owned {
     pub(crate) first: u16,
     pub(crate) last: u16,
+    /// The highest port of this and all ranges before it.
+    pub(crate) reach: u16,
     pub(crate) port: u16,
+}
+
+/// Whether frames pass between two ports.
+fn sees(from: &Brief, to: &Brief) -> bool {
+    from.kind != PortKind::Endpoint || to.kind != PortKind::Endpoint || from.segment == to.segment
 }
 
 /// Where a frame goes.
@@ -79,17 +85,16 @@ impl Shared {
         self.ports.iter().flatten().find(|brief| brief.kind == PortKind::Host)
     }
 
-    /// Whether frames pass between two ports.
-    pub(crate) fn sees(&self, from: &Brief, to: &Brief) -> bool {
-        from.kind != PortKind::Endpoint || to.kind != PortKind::Endpoint || from.segment == to.segment
-    }
-
     /// The port that owns a NAT port.
     pub(crate) fn owner(&self, address: IpAddr, protocol: u8, port: u16) -> Option<u16> {
         let ranges = self.owners.get(&(address, protocol))?;
         let after = ranges.partition_point(|range| range.first <= port);
-        let range = ranges.get(after.checked_sub(1)?)?;
-        (port <= range.last).then_some(range.port)
+        // Ranges may overlap while blocks change hands: the one that begins last counts.
+        let before = ranges.get(..after)?.iter().rev();
+        before
+            .take_while(|range| range.reach >= port)
+            .find(|range| port <= range.last)
+            .map(|range| range.port)
     }
 
     /// Where a unicast or multicast packet goes that has left the layers of a port. A NAT port's owner gets the
@@ -97,7 +102,8 @@ impl Shared {
     pub(crate) fn way(&self, from: u16, view: &mut View) -> Way {
         if view.outer.is_none()
             && !self.owners.is_empty()
-            && let Some(owner) = self.owner(view.destination, view.protocol, view.destination_port)
+            && let Some((protocol, port)) = self.nat_port(view)
+            && let Some(owner) = self.owner(view.destination, protocol, port)
             && let Some(brief) = self.brief(owner)
         {
             view.destination_mac = brief.mac;
@@ -107,6 +113,14 @@ impl Shared {
         self.way_of_mac(from, mac)
     }
 
+    /// By which protocol and port a packet's NAT owner is found; an error's by those of the packet that it tells of.
+    fn nat_port(&self, view: &View) -> Option<(u8, u16)> {
+        if view.icmp.is_some() && !self.settings.icmp_nat {
+            return None;
+        }
+        if view.is_icmp_message() { view.quoted } else { Some((view.protocol, view.destination_port)) }
+    }
+
     /// Where a frame with this destination MAC goes.
     pub(crate) fn way_of_mac(&self, from: u16, mac: Mac) -> Way {
         if mac.is_multicast() {
@@ -114,7 +128,7 @@ impl Shared {
         }
         let Some(sender) = self.brief(from) else { return Way::Nowhere };
         if let Some(ports) = self.macs.get(&mac) {
-            let reachable = |&&port: &&u16| self.brief(port).is_some_and(|to| self.sees(sender, to));
+            let reachable = |&&port: &&u16| self.brief(port).is_some_and(|to| sees(sender, to));
             // An endpoint of the host has the host's MAC, too: the host's own port comes first.
             let host = |port: u16| self.brief(port).is_some_and(|to| to.kind == PortKind::Host);
             let found =
@@ -147,14 +161,15 @@ impl Shared {
             .filter_map(|(index, brief)| {
                 let to = brief.as_ref()?;
                 let index = u16::try_from(index).ok()?;
-                if index == from || !self.sees(sender, to) {
+                if index == from || !sees(sender, to) {
                     return None;
                 }
                 // Overlay segments keep broadcasts to themselves; the wire is not theirs.
                 let wire = to.kind == PortKind::External || sender.kind == PortKind::External;
                 let closed = mode(sender) != ArpMode::Flood || mode(to) != ArpMode::Flood;
                 let proxied = mode(sender) == ArpMode::Proxy || mode(to) == ArpMode::Proxy;
-                (!(wire && closed) && !(arp && proxied)).then_some(index)
+                let passes = !(wire && closed || arp && proxied);
+                passes.then_some(index)
             })
             .collect()
     }

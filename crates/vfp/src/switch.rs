@@ -13,7 +13,7 @@ use crate::flow::key::Key;
 use crate::flow::quick::{Careful, Extra, Seen, careful, quick};
 use crate::model::{Direction, Guards, PoolKey, PortKind, SwitchSettings};
 use crate::neighbor::Neighbor;
-use crate::port::{Context, FlowFamily, Port, Step};
+use crate::port::{Context, FlowFamily, Piece, Port, Step};
 use crate::shared::Shared;
 use crate::trace::{Env, Stage};
 
@@ -28,6 +28,8 @@ const MAX_HAIRPINS: u8 = 8;
 pub struct Pending {
     /// The port whose layers it did not pass.
     pub port: Uuid,
+    /// Which way it was going there.
+    pub direction: Direction,
     /// The packet as it came to them.
     pub packet: Packet,
     /// What is not resolved.
@@ -50,10 +52,12 @@ struct Item {
     packet: Packet,
     group: u64,
     hairpins: u8,
+    /// TCP flags as last read, else 0.
+    tcp: u8,
 }
 
 /// A frame of the switch's own making, or one that passes without layers.
-pub(crate) enum Extra2 {
+pub(crate) enum Aside {
     /// To an adapter.
     Deliver(u16, Packet),
     /// To a port's IN layers.
@@ -69,7 +73,7 @@ pub struct Switch {
     next_group: u64,
     queue: VecDeque<(Direction, u16, Item)>,
     work: Vec<Item>,
-    done: Vec<(Item, Step)>,
+    steps: Vec<Step>,
 }
 
 impl Switch {
@@ -101,12 +105,18 @@ impl Switch {
             return;
         };
         let mut work = std::mem::take(&mut self.work);
-        while !packets.is_empty() {
-            let count = packets.len().min(BATCH);
-            for packet in packets.drain(..count) {
-                self.next_group += 1;
-                work.push(Item { packet, group: self.next_group, hairpins: 0 });
-            }
+        let mut all = packets.drain(..);
+        while all.len() > 0 {
+            let count = all.len().min(BATCH);
+            let first = self.next_group;
+            self.next_group += count as u64;
+            let groups = first + 1..=self.next_group;
+            work.extend(all.by_ref().zip(groups).map(|(packet, group)| Item {
+                packet,
+                group,
+                hairpins: 0,
+                tcp: 0,
+            }));
             self.pass(Direction::Out, index, &mut work, env, out);
             self.drain_queue(&mut work, env, out);
         }
@@ -119,9 +129,13 @@ impl Switch {
         for waiting in pending {
             let Some(&index) = self.shared.port_of.get(&waiting.port) else { continue };
             self.next_group += 1;
-            let item = Item { packet: waiting.packet, group: self.next_group, hairpins: waiting.hairpins };
-            work.push(item);
-            self.pass(Direction::Out, index, &mut work, env, out);
+            work.push(Item {
+                packet: waiting.packet,
+                group: self.next_group,
+                hairpins: waiting.hairpins,
+                tcp: 0,
+            });
+            self.pass(waiting.direction, index, &mut work, env, out);
             self.drain_queue(&mut work, env, out);
         }
         self.work = work;
@@ -168,39 +182,54 @@ impl Switch {
             },
             watched,
             group: 0,
+            hairpins: 0,
             made: Vec::new(),
             pieces: Vec::new(),
         };
-        let mut done = std::mem::take(&mut self.done);
-        let mut extras: Vec<Extra2> = Vec::new();
-        batch(port, direction, work, &mut done, &mut extras, &mut ctx);
+        let mut steps = std::mem::take(&mut self.steps);
+        let mut asides: Vec<Aside> = Vec::new();
+        batch(port, direction, work, &mut steps, &mut asides, &mut ctx);
         let (made, pieces) = (std::mem::take(&mut ctx.made), std::mem::take(&mut ctx.pieces));
         let name = port.spec.name;
-        for (item, step) in done.drain(..) {
-            self.place(direction, index, name, item, step, out, env);
+        for (item, step) in work.drain(..).zip(steps.drain(..)) {
+            self.place(direction, index, name, item, step, out, env, watched);
         }
-        self.done = done;
-        for (target, packet) in pieces {
-            let item = Item { packet, group: self.next_group, hairpins: 0 };
-            self.place(direction, index, name, item, Step::Forward(target), out, env);
+        self.steps = steps;
+        for Piece { target, packet, group, hairpins } in pieces {
+            let item = Item { packet, group, hairpins, tcp: 0 };
+            self.place(direction, index, name, item, Step::Forward(target), out, env, watched);
         }
+        if !(made.is_empty() && asides.is_empty()) {
+            self.send_asides(index, name, made, asides, out);
+        }
+    }
+
+    /// Frames that a port made itself.
+    #[cold]
+    fn send_asides(
+        &mut self,
+        index: u16,
+        name: Uuid,
+        made: Vec<(Direction, Packet)>,
+        asides: Vec<Aside>,
+        out: &mut Output,
+    ) {
+        let group = self.next_group;
         for (way, packet) in made {
-            let item = Item { packet, group: self.next_group, hairpins: 0 };
             match way {
-                Direction::In => out.delivered.push((name, item.packet)),
-                Direction::Out => self.answer(index, item),
+                Direction::In => out.delivered.push((name, packet)),
+                Direction::Out => self.answer(index, Item { packet, group, hairpins: 0, tcp: 0 }),
             }
         }
-        for extra in extras {
-            match extra {
-                Extra2::Deliver(port, packet) => {
+        for aside in asides {
+            match aside {
+                Aside::Deliver(port, packet) => {
                     if let Some(brief) = self.shared.brief(port) {
                         out.delivered.push((brief.name, packet));
                     }
                 }
-                Extra2::Enter(port, packet) => {
-                    let item = Item { packet, group: self.next_group, hairpins: 0 };
-                    self.queue.push_back((Direction::In, port, item));
+                Aside::Enter(port, packet) => {
+                    self.queue.push_back((Direction::In, port, Item { packet, group, hairpins: 0, tcp: 0 }));
                 }
             }
         }
@@ -214,6 +243,7 @@ impl Switch {
         }
     }
 
+    #[inline]
     #[expect(clippy::too_many_arguments, reason = "a packet and where it stands")]
     fn place(
         &mut self,
@@ -224,41 +254,51 @@ impl Switch {
         step: Step,
         out: &mut Output,
         env: &mut Env<'_>,
+        watched: bool,
     ) {
         match (step, direction) {
+            (Step::Forward(_), Direction::In) | (Step::Back, Direction::Out) => {
+                out.delivered.push((name, item.packet));
+            }
+            (Step::Forward(to), Direction::Out) => {
+                // Nothing can happen to it in the layers of a port without rules.
+                if !watched
+                    && let Some(Some(port)) = self.ports.get_mut(usize::from(to))
+                    && port.plain_in
+                {
+                    port.let_through(item.packet.len(), item.tcp);
+                    if let Some(observer) = &mut env.observer {
+                        for stage in [Stage::Enter, Stage::Leave] {
+                            let at = port.sighting_at(Direction::In, stage, item.group, env.now);
+                            observer.seen(&at, item.packet.data());
+                        }
+                    }
+                    out.delivered.push((port.spec.name, item.packet));
+                    return;
+                }
+                self.queue.push_back((Direction::In, to, item));
+            }
             (Step::Drop, _) => {}
-            (Step::Forward(_), Direction::In) => out.delivered.push((name, item.packet)),
             (Step::Flood, _) => {
                 for port in self.shared.flooded(index, false) {
                     let copy = Item { packet: item.packet.clone(), ..item };
                     self.queue.push_back((Direction::In, port, copy));
                 }
             }
-            (Step::Forward(port) | Step::Into(port), _) => self.queue.push_back((Direction::In, port, item)),
-            (Step::Back, Direction::In) => {
+            (Step::Back | Step::Into(_), _) => {
                 item.hairpins += 1;
                 if item.hairpins > MAX_HAIRPINS {
-                    if let Some(Some(port)) = self.ports.get_mut(usize::from(index)) {
-                        let drops = &mut port.counters[direction.index()].drops;
-                        drops[DropReason::HairpinLoop.index()] += 1;
-                        let at = crate::trace::Sighting {
-                            port: name,
-                            direction,
-                            stage: Stage::Leave,
-                            group: item.group,
-                            now: env.now,
-                        };
-                        if let Some(observer) = &mut env.observer {
-                            observer.dropped(&at, DropReason::HairpinLoop, None, item.packet.data());
-                        }
-                    }
+                    self.drop_looping(direction, index, &item, env);
                     return;
                 }
-                self.queue.push_back((Direction::Out, index, item));
+                match step {
+                    Step::Into(port) => self.queue.push_back((Direction::In, port, item)),
+                    _ => self.queue.push_back((Direction::Out, index, item)),
+                }
             }
-            (Step::Back, Direction::Out) => out.delivered.push((name, item.packet)),
             (Step::Pending(next_hop), _) => out.pending.push(Pending {
                 port: name,
+                direction,
                 packet: item.packet,
                 next_hop,
                 hairpins: item.hairpins,
@@ -266,7 +306,17 @@ impl Switch {
         }
     }
 
-    /// Looks at some flows of each port and removes those that were idle for too long.
+    #[cold]
+    fn drop_looping(&mut self, direction: Direction, index: u16, item: &Item, env: &mut Env<'_>) {
+        let Some(Some(port)) = self.ports.get_mut(usize::from(index)) else { return };
+        port.counters[direction.index()].drops[DropReason::HairpinLoop.index()] += 1;
+        let at = port.sighting_at(direction, Stage::Leave, item.group, env.now);
+        if let Some(observer) = &mut env.observer {
+            observer.dropped(&at, DropReason::HairpinLoop, None, item.packet.data());
+        }
+    }
+
+    /// Looks at some flows of each port and removes those that were idle for too long: `budget` of each family.
     pub fn sweep(&mut self, now: Duration, budget: u32) {
         let now = millis(now);
         for port in self.ports.iter_mut().flatten() {
@@ -291,60 +341,87 @@ struct Read {
     hash: u64,
 }
 
+/// Reads a packet and asks for its place in the flow table to be brought near.
+#[inline]
+fn read(port: &mut Port, way: u8, packet: &Packet, vxlan: u16) -> Option<Read> {
+    let seen = quick(packet.data(), vxlan)?;
+    let tunnel = port.tunnel(seen.tunnel.as_ref());
+    let key = seen.key(way, tunnel);
+    let hash = port.hash(&key);
+    Some(Read { seen, key, hash })
+}
+
 fn batch(
     port: &mut Port,
     direction: Direction,
-    work: &mut Vec<Item>,
-    done: &mut Vec<(Item, Step)>,
-    extras: &mut Vec<Extra2>,
+    work: &mut [Item],
+    steps: &mut Vec<Step>,
+    asides: &mut Vec<Aside>,
     ctx: &mut Context<'_, '_>,
 ) {
+    port.spare_tunnels();
     let vxlan = port.vxlan_port(ctx.shared);
+    let way = direction.number();
+    if let [item] = work {
+        let read = read(port, way, &item.packet, vxlan);
+        steps.push(one(port, direction, item, read.as_ref(), asides, ctx));
+        return;
+    }
     let mut reads: [Option<Read>; BATCH] = [None; BATCH];
-    let way = direction.index() as u8;
-    for (item, read) in work.iter().zip(&mut reads) {
-        if let Some(seen) = quick(item.packet.data(), vxlan) {
-            let tunnel = port.tunnel(seen.tunnel.as_ref());
-            let key = seen.key(way, tunnel);
-            let hash = port.hash(&key);
-            <[u8; 4]>::flows(port).table.prefetch_slot(hash);
-            *read = Some(Read { seen, key, hash });
+    for (item, place) in work.iter().zip(&mut reads) {
+        *place = read(port, way, &item.packet, vxlan);
+        if let Some(read) = place {
+            <[u8; 4]>::flows(port).table.prefetch_slot(read.hash);
         }
     }
-    if work.len() > 1 {
-        for read in reads.iter().flatten() {
-            <[u8; 4]>::flows(port).table.prefetch_pair(read.hash);
-        }
+    for read in reads.iter().take(work.len()).flatten() {
+        <[u8; 4]>::flows(port).table.prefetch_pair(read.hash);
     }
-    for (mut item, read) in work.drain(..).zip(reads) {
-        ctx.group = item.group;
-        let length = item.packet.len() as u64;
-        let counters = &mut port.counters[direction.index()];
-        counters.packets += 1;
-        counters.bytes += length;
-        if let Some(observer) = &mut ctx.observer {
-            let at = port.sighting_at(direction, Stage::Enter, ctx.group, ctx.time);
-            observer.seen(&at, item.packet.data());
-        }
-        let step = match read {
-            Some(read) => {
-                if read.seen.meta.tcp & 7 != 0 {
-                    port.counters[direction.index()].tcp(read.seen.meta.tcp);
-                }
-                let keyed = (read.key, read.hash);
-                let hairpinned = item.hairpins > 0;
-                port.run(direction, &read.seen, Extra::default(), keyed, hairpinned, &mut item.packet, ctx)
+    for (item, read) in work.iter_mut().zip(&reads) {
+        steps.push(one(port, direction, item, read.as_ref(), asides, ctx));
+    }
+}
+
+/// One packet.
+#[inline]
+fn one(
+    port: &mut Port,
+    direction: Direction,
+    item: &mut Item,
+    read: Option<&Read>,
+    asides: &mut Vec<Aside>,
+    ctx: &mut Context<'_, '_>,
+) -> Step {
+    ctx.group = item.group;
+    ctx.hairpins = item.hairpins;
+    let counters = &mut port.counters[direction.index()];
+    counters.packets += 1;
+    counters.bytes += item.packet.len() as u64;
+    if ctx.observer.is_some() {
+        see(port, direction, Stage::Enter, &item.packet, ctx);
+    }
+    let step = match read {
+        Some(Read { seen, key, hash }) => {
+            item.tcp = seen.meta.tcp;
+            if seen.meta.tcp & 7 != 0 {
+                port.counters[direction.index()].tcp(seen.meta.tcp);
             }
-            None => odd(port, direction, &mut item, extras, ctx),
-        };
-        let step = if step == Step::Forward(crate::port::FLOOD - 1) { Step::Flood } else { step };
-        if step != Step::Drop
-            && let Some(observer) = &mut ctx.observer
-        {
-            let at = port.sighting_at(direction, Stage::Leave, ctx.group, ctx.time);
-            observer.seen(&at, item.packet.data());
+            port.run(direction, seen, Extra::default(), (*key, *hash), &mut item.packet, ctx)
         }
-        done.push((item, step));
+        None => odd(port, direction, item, asides, ctx),
+    };
+    let step = if step == Step::Forward(crate::port::FLOOD - 1) { Step::Flood } else { step };
+    if ctx.observer.is_some() && step != Step::Drop {
+        see(port, direction, Stage::Leave, &item.packet, ctx);
+    }
+    step
+}
+
+#[cold]
+fn see(port: &Port, direction: Direction, stage: Stage, packet: &Packet, ctx: &mut Context<'_, '_>) {
+    let at = port.sighting_at(direction, stage, ctx.group, ctx.time);
+    if let Some(observer) = &mut ctx.observer {
+        observer.seen(&at, packet.data());
     }
 }
 
@@ -354,20 +431,22 @@ fn odd(
     port: &mut Port,
     direction: Direction,
     item: &mut Item,
-    extras: &mut Vec<Extra2>,
+    asides: &mut Vec<Aside>,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
     let Ok(frame) = wire::parse(item.packet.data()) else {
         return port.drop(direction, DropReason::Malformed, None, &item.packet, ctx);
     };
-    let broadcast = frame.l2.dst.is_multicast();
-    if direction == Direction::In && broadcast && port.spec.guards.contains(Guards::BLOCK_BROADCAST) {
-        return port.drop(direction, DropReason::Broadcast, None, &item.packet, ctx);
+    if !port.spec.enabled {
+        return port.drop(direction, DropReason::BlockedPort, None, &item.packet, ctx);
+    }
+    if let Some(reason) = port.guard_frame(direction, frame.l2.dst, frame.l2.src) {
+        return port.drop(direction, reason, None, &item.packet, ctx);
     }
     if let Some(neighbor) = Neighbor::of(item.packet.data(), &frame) {
         return match direction {
             Direction::In => Step::Forward(0),
-            Direction::Out => crate::neighbor::out(port, &neighbor, &item.packet, extras, ctx),
+            Direction::Out => crate::neighbor::out(port, &neighbor, &item.packet, asides, ctx),
         };
     }
     let vxlan = port.vxlan_port(ctx.shared);
@@ -387,9 +466,6 @@ fn other(
     item: &Item,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
-    if !port.spec.enabled {
-        return port.drop(direction, DropReason::BlockedPort, None, &item.packet, ctx);
-    }
     if port.spec.guards.contains(Guards::BLOCK_NON_IP) {
         return port.drop(direction, DropReason::Guard, None, &item.packet, ctx);
     }
@@ -411,18 +487,22 @@ fn ip<A: FlowFamily>(
     item: &mut Item,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
+    item.tcp = seen.meta.tcp;
     if seen.meta.tcp & 7 != 0 {
         port.counters[direction.index()].tcp(seen.meta.tcp);
     }
+    let tunnel = port.tunnel(seen.tunnel.as_ref());
     if let Some(id) = extra.fragment
-        && !port.join_fragments(direction, &mut seen, extra, id, ctx.now)
+        && !port.join_fragments(direction, &mut seen, extra, (id, tunnel), ctx.now)
     {
         return port.drop(direction, DropReason::Fragment, None, &item.packet, ctx);
     }
-    let tunnel = port.tunnel(seen.tunnel.as_ref());
-    let key = seen.key(direction.index() as u8, tunnel);
+    let key = seen.key(direction.number(), tunnel);
+    if extra.is_icmp_message() {
+        return port.message(direction, &seen, extra, key, &mut item.packet, ctx);
+    }
     let hash = port.hash(&key);
-    port.run(direction, &seen, extra, (key, hash), item.hairpins > 0, &mut item.packet, ctx)
+    port.run(direction, &seen, extra, (key, hash), &mut item.packet, ctx)
 }
 
 /// Whether frames of a kind of port come from the wire.

@@ -97,6 +97,7 @@ pub enum Why {
 }
 
 /// A decision.
+#[expect(clippy::large_enum_variant, reason = "events are told by reference, one at a time")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Event {
     /// A packet comes to the layers of a port.

@@ -66,6 +66,8 @@ pub struct View {
     pub hairpinned: bool,
     /// A fragment other than the first: it has no ports of its own.
     pub later_fragment: bool,
+    /// An ICMP error: protocol and source port of the packet that it tells of.
+    pub quoted: Option<(u8, u16)>,
 }
 
 /// The header fields that conditions look at.
@@ -101,6 +103,7 @@ impl View {
             mark: None,
             hairpinned,
             later_fragment: extra.later,
+            quoted: extra.quoted.and_then(|quoted| Some((quoted.proto, quoted.ports?.0))),
         }
     }
 
@@ -186,11 +189,10 @@ impl View {
             ht.extra = last.vlan;
         }
         match (self.outer, last.outer) {
-            (None, None) => {}
             (Some(_), None) => ht.flags |= HtFlags::POP,
             (None, Some(_)) => ht.flags |= HtFlags::PUSH,
             (Some(old), Some(new)) if old != new => ht.flags |= HtFlags::POP | HtFlags::PUSH,
-            (Some(_), Some(_)) => {}
+            _ => {}
         }
         ht
     }

@@ -1,6 +1,6 @@
 //! A composed transposition, applied to a packet once.
 
-use wire::bytes::{get_u16, set, set_u16};
+use wire::bytes::{get, get_u16, set, set_u16};
 use wire::checksum::Delta;
 use wire::{Packet, proto, vxlan};
 
@@ -15,6 +15,8 @@ pub(crate) enum Failed {
     Ttl,
     /// The packet would be too long.
     Length,
+    /// A fragment whose checksum covers bytes that are elsewhere.
+    Fragment,
 }
 
 /// The differences of checksums between two pairs of ends: over the addresses, and over the ports too.
@@ -31,9 +33,13 @@ pub(crate) fn apply<A: Addr>(
     packet: &mut Packet,
     meta: &Meta,
     templates: &[vxlan::Template],
-    source_ports: SourcePorts,
+    tunnels: Tunnels,
 ) -> Result<(), Failed> {
     let flags = ht.flags;
+    // Whatever fails must fail before anything is changed: the packet is quoted to its sender.
+    if flags.contains(HtFlags::TTL) && meta.ttl <= 1 {
+        return Err(Failed::Ttl);
+    }
     let mut base = 0;
     if flags.contains(HtFlags::POP) {
         packet.pull(meta.outer.into());
@@ -42,10 +48,7 @@ pub(crate) fn apply<A: Addr>(
     let ip = usize::from(meta.ip) - base;
     let ethernet = usize::from(meta.outer) - base;
     let data = packet.data_mut();
-    if flags.intersects(HtFlags::TTL) {
-        if meta.ttl <= 1 {
-            return Err(Failed::Ttl);
-        }
+    if flags.contains(HtFlags::TTL) {
         decrement::<A>(data, ip, meta.ttl);
     }
     if flags.contains(HtFlags::DST_MAC) {
@@ -55,22 +58,25 @@ pub(crate) fn apply<A: Addr>(
         set(data, ethernet + 6, &ht.src_mac);
     }
     if flags.contains(HtFlags::ENDS) {
-        ends(ht, data, meta, ip, usize::from(meta.l4) - base);
+        ends(ht, data, meta, ip, usize::from(meta.l4) - base)?;
     }
     if flags.contains(HtFlags::PUSH)
         && let Some(template) = templates.get(usize::from(ht.extra))
     {
         let hash = entropy(&ht.ends, meta.proto);
         template
-            .push(packet, source_ports.of(hash), identification(packet, hash))
+            .push(packet, tunnels.source_port(hash), identification(packet, hash))
             .map_err(|_| Failed::Length)?;
+        if tunnels.copy_tos && meta.tos != 0 {
+            copy_tos(packet.data_mut(), meta.tos);
+        }
     }
     Ok(())
 }
 
 /// Writes addresses and ports and corrects the checksums over them.
 #[inline]
-fn ends<A: Addr>(ht: &Ht<A>, data: &mut [u8], meta: &Meta, ip: usize, l4: usize) {
+fn ends<A: Addr>(ht: &Ht<A>, data: &mut [u8], meta: &Meta, ip: usize, l4: usize) -> Result<(), Failed> {
     let l3 = Delta::from_bits(ht.l3_delta);
     if A::V6 {
         ht.ends.src.write(data, ip + 8);
@@ -83,7 +89,7 @@ fn ends<A: Addr>(ht: &Ht<A>, data: &mut [u8], meta: &Meta, ip: usize, l4: usize)
         }
     }
     if !meta.has_l4 {
-        return;
+        return Ok(());
     }
     let l4_delta = Delta::from_bits(ht.l4_delta);
     match meta.proto {
@@ -101,10 +107,11 @@ fn ends<A: Addr>(ht: &Ht<A>, data: &mut [u8], meta: &Meta, ip: usize, l4: usize)
                 set_u16(data, l4 + 6, l4_delta.apply_udp(sum));
             }
         }
-        proto::SCTP => sctp(ht, data, l4, ip + usize::from(meta.ip_len)),
+        proto::SCTP => sctp(ht, data, l4, ip + usize::from(meta.ip_len), meta.whole)?,
         proto::ICMP | proto::ICMP6 => echo(ht, data, l4, meta),
         _ => {}
     }
+    Ok(())
 }
 
 /// An echo's identifier is its port; ICMPv6's checksum covers the addresses too.
@@ -122,14 +129,44 @@ fn echo<A: Addr>(ht: &Ht<A>, data: &mut [u8], l4: usize, meta: &Meta) {
     }
 }
 
-/// SCTP's CRC does not follow from the old one: it is computed anew.
-fn sctp<A: Addr>(ht: &Ht<A>, data: &mut [u8], l4: usize, end: usize) {
-    set_u16(data, l4, ht.ends.sport);
-    set_u16(data, l4 + 2, ht.ends.dport);
-    let Some(packet) = data.get_mut(l4..end) else { return };
-    if set(packet, 8, &[0; 4]) {
-        let crc = wire::checksum::crc32c(&[packet]);
-        set(packet, 8, &crc.to_le_bytes());
+/// SCTP's CRC covers ports but no addresses, and does not follow from the old one: it is computed anew. One that was
+/// wrong stays wrong.
+fn sctp<A: Addr>(ht: &Ht<A>, data: &mut [u8], l4: usize, end: usize, whole: bool) -> Result<(), Failed> {
+    let ports = get_u16(data, l4).zip(get_u16(data, l4 + 2));
+    if ports == Some((ht.ends.sport, ht.ends.dport)) {
+        return Ok(());
+    }
+    if !whole {
+        return Err(Failed::Fragment);
+    }
+    let Some(packet) = data.get_mut(l4..end) else { return Ok(()) };
+    let given = get::<4>(packet, 8).copied().unwrap_or_default();
+    set(packet, 8, &[0; 4]);
+    let old = wire::checksum::crc32c(&[packet]);
+    set_u16(packet, 0, ht.ends.sport);
+    set_u16(packet, 2, ht.ends.dport);
+    let new = wire::checksum::crc32c(&[packet]);
+    let error = u32::from_le_bytes(given) ^ old;
+    set(packet, 8, &(new ^ error).to_le_bytes());
+    Ok(())
+}
+
+/// The inner type of service goes into an outer header that has none yet.
+#[cold]
+fn copy_tos(frame: &mut [u8], tos: u8) {
+    let ip = if get_u16(frame, 12) == Some(wire::ethertype::VLAN) { 18 } else { 14 };
+    match get_u16(frame, ip).map(|word| (word, word >> 12)) {
+        Some((word, 4)) => {
+            let new = word & 0xff00 | u16::from(tos);
+            set_u16(frame, ip, new);
+            if let Some(sum) = get_u16(frame, ip + 10) {
+                set_u16(frame, ip + 10, Delta::NONE.word16(word, new).apply(sum));
+            }
+        }
+        Some((word, 6)) => {
+            set_u16(frame, ip, word & 0xf00f | u16::from(tos) << 4);
+        }
+        _ => {}
     }
 }
 
@@ -143,24 +180,24 @@ fn decrement<A: Addr>(data: &mut [u8], ip: usize, ttl: u8) {
     }
 }
 
-/// Which UDP source ports a tunnel uses.
+/// Which UDP source ports tunnels use, and whether their type of service is the inner one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SourcePorts {
+pub(crate) struct Tunnels {
     pub(crate) base: u16,
     pub(crate) range: u16,
+    pub(crate) copy_tos: bool,
 }
 
-impl SourcePorts {
+impl Tunnels {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below the range")]
-    fn of(self, hash: u32) -> u16 {
+    fn source_port(self, hash: u32) -> u16 {
         self.base.wrapping_add(((u64::from(hash) * u64::from(self.range)) >> 32) as u16)
     }
 }
 
 /// A hash of the inner ends, the same for every packet of a flow: receivers and routers spread tunnels by it.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the upper half is taken")]
 fn entropy<A: Addr>(ends: &Ends<A>, proto: u8) -> u32 {
     let key = super::key::Key { ends: *ends, proto, direction: 0, tunnel: 0 };
     (key.hash(0) >> 32) as u32
@@ -173,25 +210,15 @@ fn identification(packet: &Packet, hash: u32) -> u16 {
     (hash as u16) ^ (packet.len() as u16)
 }
 
-/// Puts a VLAN tag on a frame, changes it, or takes it off (`id` 0). `at`: where the Ethernet header begins.
+/// Puts a VLAN tag on a frame, changes its id, or takes it off (`id` 0).
 pub(crate) fn retag(packet: &mut Packet, id: u16) {
-    let tagged = get_u16(packet.data(), 12) == Some(wire::ethertype::VLAN);
-    match (tagged, id) {
-        (false, 0) => {}
-        (true, 0) => {
-            packet.data_mut().copy_within(0..12, 4);
-            packet.pull(4);
-        }
-        (true, id) => {
-            let old = get_u16(packet.data(), 14).unwrap_or(0);
-            set_u16(packet.data_mut(), 14, old & 0xf000 | id & 0x0fff);
-        }
-        (false, id) => {
-            packet.push_or_grow(4);
-            let data = packet.data_mut();
-            data.copy_within(4..16, 0);
-            set_u16(data, 12, wire::ethertype::VLAN);
-            set_u16(data, 14, id & 0x0fff);
-        }
+    if id == 0 {
+        wire::vlan::clear(packet);
+        return;
     }
+    let old = match get_u16(packet.data(), 12) {
+        Some(wire::ethertype::VLAN) => get_u16(packet.data(), 14).unwrap_or(0),
+        _ => 0,
+    };
+    wire::vlan::set(packet, wire::VlanTag::from_bits(old & 0xf000 | id & 0x0fff));
 }

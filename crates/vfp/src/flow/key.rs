@@ -16,9 +16,6 @@ pub(crate) trait Addr:
     /// The address.
     fn ip(self) -> IpAddr;
 
-    /// From bytes at a place, if they are there.
-    fn read(bytes: &[u8], at: usize) -> Option<Self>;
-
     /// Writes the bytes to a place, if it is there.
     fn write(self, bytes: &mut [u8], at: usize);
 
@@ -40,11 +37,6 @@ impl Addr for [u8; 4] {
     #[inline]
     fn ip(self) -> IpAddr {
         IpAddr::V4(Ipv4Addr::from(self))
-    }
-
-    #[inline]
-    fn read(bytes: &[u8], at: usize) -> Option<Self> {
-        wire::bytes::get::<4>(bytes, at).copied()
     }
 
     #[inline]
@@ -72,11 +64,6 @@ impl Addr for [u8; 16] {
     #[inline]
     fn ip(self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from(self))
-    }
-
-    #[inline]
-    fn read(bytes: &[u8], at: usize) -> Option<Self> {
-        wire::bytes::get::<16>(bytes, at).copied()
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 //! [`careful`], which goes by `wire::parse`.
 
 use wire::bytes::{get, get_u16};
+use wire::quoted::Quoted;
 use wire::{Frame, Kind, L4, proto};
 
 use super::key::{Addr, Ends, Key};
@@ -30,6 +31,8 @@ pub(crate) struct Meta {
     pub(crate) has_l4: bool,
     /// Don't fragment; always of IPv6.
     pub(crate) df: bool,
+    /// It is no fragment.
+    pub(crate) whole: bool,
 }
 
 /// The parts of an outer header that tell tunnels apart.
@@ -143,6 +146,7 @@ fn plain(frame: &[u8], start: usize) -> Option<Seen<[u8; 4]>> {
             tcp,
             has_l4: true,
             df: head[20] & 0x40 != 0,
+            whole: true,
         },
         tunnel: None,
     })
@@ -168,6 +172,8 @@ pub(crate) struct Extra {
     pub(crate) fragment: Option<u32>,
     /// It is a fragment other than the first.
     pub(crate) later: bool,
+    /// The packet that an ICMP error tells of; offsets count from the (inner) Ethernet header.
+    pub(crate) quoted: Option<Quoted>,
 }
 
 impl Extra {
@@ -191,9 +197,9 @@ pub(crate) fn careful(bytes: &[u8], frame: &Frame, vxlan: u16) -> Option<Careful
         let inner = bytes.get(start..ip.end())?;
         let parsed = wire::parse(inner).ok()?;
         let tunnel = TunnelId { l2: l2_of(frame), src: wide(ip.src), dst: wide(ip.dst), vni };
-        return one(&parsed, start, Some(tunnel));
+        return one(inner, &parsed, start, Some(tunnel));
     }
-    one(frame, 0, None)
+    one(bytes, frame, 0, None)
 }
 
 fn wide(address: std::net::IpAddr) -> [u8; 16] {
@@ -215,7 +221,8 @@ fn l2_of(frame: &Frame) -> L2Id {
     l2
 }
 
-fn one(frame: &Frame, start: usize, tunnel: Option<TunnelId>) -> Option<Careful> {
+/// `bytes`: the frame itself; `start`: where it begins in the outermost one.
+fn one(bytes: &[u8], frame: &Frame, start: usize, tunnel: Option<TunnelId>) -> Option<Careful> {
     let Kind::Ip(ip) = &frame.kind else { return Some(Careful::Other) };
     let (mut icmp, mut tcp) = (None, 0);
     let (sport, dport) = match ip.l4 {
@@ -229,7 +236,12 @@ fn one(frame: &Frame, start: usize, tunnel: Option<TunnelId>) -> Option<Careful>
         }
         other => other.ports().unwrap_or((0, 0)),
     };
-    let extra = Extra { icmp, fragment: ip.is_fragment().then_some(ip.frag.id), later: ip.is_later() };
+    let extra = Extra {
+        icmp,
+        fragment: ip.is_fragment().then_some(ip.frag.id),
+        later: ip.is_later(),
+        quoted: icmp.and_then(|_| wire::quoted::parse(bytes, ip)),
+    };
     let at = |offset: usize| u16::try_from(start + offset).ok();
     let meta = Meta {
         outer: at(0)?,
@@ -242,6 +254,7 @@ fn one(frame: &Frame, start: usize, tunnel: Option<TunnelId>) -> Option<Careful>
         tcp,
         has_l4: !ip.is_later(),
         df: ip.frag.dont || ip.is_v6(),
+        whole: !ip.is_fragment(),
     };
     let l2 = l2_of(frame);
     Some(if ip.is_v6() {

@@ -204,8 +204,8 @@ impl<A: Addr> Table<A> {
             if slot == EMPTY {
                 break;
             }
-            let home = (slot >> 32) as usize & mask;
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+            let wanted = (slot >> 32) as usize & mask;
+            if at.wrapping_sub(wanted) & mask >= at.wrapping_sub(hole) & mask {
                 self.slots[hole] = slot;
                 hole = at;
             }

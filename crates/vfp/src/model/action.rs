@@ -66,6 +66,11 @@ impl Action {
         }
     }
 
+    /// It sends packets elsewhere.
+    pub(crate) fn hairpins(&self) -> bool {
+        matches!(self, Self::Transpose(transpose) if transpose.hairpin.is_some())
+    }
+
     /// The word that dumps print.
     pub const fn word(&self) -> &'static str {
         match self {

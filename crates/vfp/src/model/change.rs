@@ -135,7 +135,7 @@ pub enum Change {
     },
     /// Makes a pool, or replaces it; bindings on ports that it still has stay.
     PutPool(PoolSpec),
-    /// Takes a pool away, with its bindings; no rule may name it.
+    /// Takes a pool away. Rules that name it drop packets, and connections that had its ports ask anew.
     RemovePool(PoolKey),
     /// Makes a tag or replaces its addresses.
     PutTag(TagSpec),

@@ -36,6 +36,7 @@ pub enum Direction {
 
 impl Direction {
     /// The other one.
+    #[must_use]
     pub const fn reverse(self) -> Self {
         match self {
             Self::Out => Self::In,
@@ -45,10 +46,12 @@ impl Direction {
 
     /// 0 for OUT, 1 for IN.
     pub const fn index(self) -> usize {
-        match self {
-            Self::Out => 0,
-            Self::In => 1,
-        }
+        self as usize
+    }
+
+    /// As [`Direction::index`].
+    pub(crate) const fn number(self) -> u8 {
+        self as u8
     }
 }
 

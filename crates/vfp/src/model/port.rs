@@ -94,9 +94,9 @@ impl Default for FlowSettings {
         // Azure publishes 500,000 flows for an adapter; nothing is known of the other classes.
         let limits = [2_000_000, 500_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000];
         Self {
-            half_ttl: Duration::from_secs(240),
-            default_ttl: Duration::from_secs(240),
-            time_wait_ttl: Duration::from_secs(240),
+            half_ttl: Duration::from_mins(4),
+            default_ttl: Duration::from_mins(4),
+            time_wait_ttl: Duration::from_mins(4),
             reset_ttl: Duration::from_secs(5),
             fragment_ttl: Duration::from_secs(2),
             fragments: 1024,
@@ -173,6 +173,7 @@ pub struct NeighborSpec {
 }
 
 /// Settings of the switch.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchSettings {
     /// The switch.

@@ -1,7 +1,7 @@
 //! Intervals of addresses, and sets of them.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -13,14 +13,6 @@ pub(crate) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(u32::from(v4)),
         IpAddr::V6(v6) => u128::from(v6),
-    }
-}
-
-/// The address of a number.
-pub(crate) fn address(family: Family, number: u128) -> IpAddr {
-    match family {
-        Family::V4 => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
-        Family::V6 => IpAddr::V6(Ipv6Addr::from(number)),
     }
 }
 

@@ -67,10 +67,12 @@ pub struct LayerSpec {
     pub flags: LayerFlags,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn bits<S: serde::Serializer>(flags: &LayerFlags, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u32(flags.bits())
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn rule_bits<S: serde::Serializer>(flags: &RuleFlags, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u32(flags.bits())
 }

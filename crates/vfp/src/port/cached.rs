@@ -9,7 +9,7 @@ use wire::Packet;
 
 use super::{FlowFamily, Layer, Port};
 use crate::DropReason;
-use crate::flow::apply::{self, Failed, SourcePorts};
+use crate::flow::apply::{self, Failed, Tunnels};
 use crate::flow::key::Key;
 use crate::flow::pair::{Ht, HtFlags, NONE, TcpState};
 use crate::flow::quick::{Extra, Meta, Seen};
@@ -17,7 +17,6 @@ use crate::flow::table::Found;
 use crate::model::Direction;
 use crate::shared::Shared;
 use crate::trace::{Event, HostRoutes, Observer, RuleRef, Sighting, Stage};
-use crate::view::View;
 
 /// What a packet meets at a port.
 pub(crate) struct Context<'s, 'e> {
@@ -31,10 +30,21 @@ pub(crate) struct Context<'s, 'e> {
     pub(crate) watched: bool,
     /// The number of the packet that is worked on.
     pub(crate) group: u64,
+    /// How often it was sent back.
+    pub(crate) hairpins: u8,
     /// Frames that the port makes itself (ICMP errors, resets): towards the adapter, or into the switch.
     pub(crate) made: Vec<(Direction, Packet)>,
     /// Pieces of fragmented packets, beside the first, and where they go.
-    pub(crate) pieces: Vec<(u16, Packet)>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A piece of a fragmented packet.
+pub(crate) struct Piece {
+    /// The port that it goes to.
+    pub(crate) target: u16,
+    pub(crate) packet: Packet,
+    pub(crate) group: u64,
+    pub(crate) hairpins: u8,
 }
 
 impl Context<'_, '_> {
@@ -48,7 +58,7 @@ impl Context<'_, '_> {
     pub(crate) fn rule_ref(&self, layer: &Layer, serial: u32) -> Option<RuleRef> {
         layer.groups.iter().flatten().flatten().find_map(|&group| {
             let group = self.shared.group(group)?;
-            let entry = group.rules().into_iter().find(|entry| entry.serial == serial)?;
+            let entry = group.by_serial(serial)?;
             Some(RuleRef {
                 layer: layer.spec.id.clone(),
                 group: group.id.clone(),
@@ -101,7 +111,6 @@ impl Port {
         seen: &Seen<A>,
         extra: Extra,
         keyed: (Key<A>, u64),
-        hairpinned: bool,
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
@@ -119,7 +128,7 @@ impl Port {
                 && half.l2 == seen.l2
                 && half.ht.flags.contains(HtFlags::VALID);
             let calm = seen.meta.tcp & EVENTFUL == 0
-                && matches!(common.state, TcpState::Plain | TcpState::Established);
+                && matches!(common.state, TcpState::Plain | TcpState::Established | TcpState::HalfClosed);
             let aged = ctx.now.wrapping_sub(common.seen);
             let due = common.recheck != NONE && ctx.now.wrapping_sub(common.recheck).cast_signed() >= 0;
             if current && calm && !due {
@@ -137,7 +146,7 @@ impl Port {
                 }
             }
         }
-        self.slow(direction, seen, extra, key, found, hairpinned, packet, ctx)
+        self.slow(direction, seen, extra, key, found, packet, ctx)
     }
 
     /// Applies a composed transposition.
@@ -178,9 +187,10 @@ impl Port {
         };
         let mut size = u32::from(meta.ip_len);
         if ht.flags.contains(HtFlags::PUSH) {
-            size += self.overhead(ht.extra);
+            size += self.overhead(ht.extra) + u32::from(meta.ip - meta.outer);
         } else if meta.outer != 0 && !ht.flags.contains(HtFlags::POP) {
-            size += u32::from(meta.outer);
+            // The outer Ethernet header is not part of the packet, the inner one is.
+            size += u32::from(meta.ip) - 14;
         }
         if size > u32::from(mtu) {
             return self.oversize(direction, ht, target, meta, mtu, packet, ctx);
@@ -200,19 +210,27 @@ impl Port {
         ctx: &mut Context<'_, '_>,
     ) -> Step {
         let settings = &ctx.shared.settings;
-        let ports = SourcePorts { base: settings.vxlan_source_base, range: settings.vxlan_source_range };
-        match apply::apply(ht, packet, meta, &self.templates, ports) {
+        let tunnels = Tunnels {
+            base: settings.vxlan_source_base,
+            range: settings.vxlan_source_range,
+            copy_tos: settings.copy_tos,
+        };
+        match apply::apply(ht, packet, meta, &self.templates, tunnels) {
             Ok(()) => Step::Forward(target.wrapping_sub(1)),
-            Err(Failed::Ttl) => self.ttl_exceeded(direction, packet, ctx),
-            Err(Failed::Length) => self.drop(direction, DropReason::MtuExceeded, None, packet, ctx),
+            Err(failed) => self.failed(direction, failed, meta, packet, ctx),
         }
     }
 
-    /// Bytes that a tunnel header adds to the IP packet.
+    /// Bytes of a tunnel header from IP on: what the outer packet has in front of the inner Ethernet header.
     #[inline]
-    pub(crate) fn overhead(&self, template: u16) -> u32 {
-        // The inner Ethernet header becomes part of the outer packet, whose own is not.
-        self.templates.get(usize::from(template)).map_or(50, |template| template.outer_len() as u32)
+    #[expect(clippy::cast_possible_truncation, reason = "at most 74")]
+    fn overhead(&self, template: u16) -> u32 {
+        // 36 and 56 are those of IPv4 and IPv6; whatever is above has a tag.
+        let length = |template: &wire::vxlan::Template| match template.outer_len() as u32 {
+            50 | 54 => 36,
+            _ => 56,
+        };
+        self.templates.get(usize::from(template)).map_or(36, length)
     }
 
     #[cold]
@@ -235,7 +253,7 @@ impl Port {
         }
         if ht.flags.contains(HtFlags::DROP) {
             let reason = DropReason::from_index(ht.extra);
-            let rule = self.last_rule::<A>(found, ctx);
+            let rule = ctx.observer.is_some().then(|| self.last_rule::<A>(found, ctx)).flatten();
             return self.drop(direction, reason, rule.as_ref(), packet, ctx);
         }
         if ht.flags.contains(HtFlags::QOS) && !self.spend(packet.len(), ctx.now) {
@@ -268,7 +286,9 @@ impl Port {
         let gained = bucket.bytes_per_second.saturating_mul(elapsed) / 1000;
         if gained > 0 {
             bucket.level = bucket.level.saturating_add(gained).min(bucket.bytes_per_second);
-            bucket.filled = now;
+            // Only the milliseconds that were paid out, so that slow rates lose nothing to rounding.
+            let paid = gained.saturating_mul(1000).div_ceil(bucket.bytes_per_second).min(elapsed);
+            bucket.filled = bucket.filled.wrapping_add(u32::try_from(paid).unwrap_or(u32::MAX));
         }
         let bytes = bytes as u64;
         if bucket.level < bytes {
@@ -304,9 +324,26 @@ impl Port {
     }
 
     #[cold]
-    fn ttl_exceeded(&mut self, direction: Direction, packet: &mut Packet, ctx: &mut Context<'_, '_>) -> Step {
-        self.complain(wire::build::IcmpError::TimeExceeded, None, packet, ctx);
-        self.drop(direction, DropReason::TtlExceeded, None, packet, ctx)
+    fn failed(
+        &mut self,
+        direction: Direction,
+        failed: Failed,
+        meta: &Meta,
+        packet: &mut Packet,
+        ctx: &mut Context<'_, '_>,
+    ) -> Step {
+        let reason = match failed {
+            Failed::Ttl => {
+                // Nobody behind a tunnel can be told: the way back would need a tunnel, too.
+                if meta.outer == 0 {
+                    self.complain(direction, wire::build::IcmpError::TimeExceeded, None, packet, ctx);
+                }
+                DropReason::TtlExceeded
+            }
+            Failed::Length => DropReason::MtuExceeded,
+            Failed::Fragment => DropReason::Fragment,
+        };
+        self.drop(direction, reason, None, packet, ctx)
     }
 
     /// Too long for where it goes: fragmented, or refused with an ICMP error to its sender.
@@ -322,45 +359,48 @@ impl Port {
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
+        let pushes = ht.flags.contains(HtFlags::PUSH);
         let tunnelled = meta.outer != 0 && !ht.flags.contains(HtFlags::POP);
-        let extra = if ht.flags.contains(HtFlags::PUSH) { self.overhead(ht.extra) } else { 0 };
+        let extra = if pushes { self.overhead(ht.extra) + u32::from(meta.ip - meta.outer) } else { 0 };
         let room = u32::from(mtu).saturating_sub(extra);
         if A::V6 || meta.df || tunnelled {
-            let mtu = u16::try_from(room).unwrap_or(0);
             let kind = if A::V6 {
                 wire::build::IcmpError::PacketTooBig { mtu: room }
             } else {
-                wire::build::IcmpError::FragmentationNeeded { mtu }
+                wire::build::IcmpError::FragmentationNeeded { mtu: u16::try_from(room).unwrap_or(u16::MAX) }
             };
-            self.complain(kind, Some(ht.extra).filter(|_| extra > 0), packet, ctx);
+            if meta.outer == 0 || tunnelled {
+                self.complain(direction, kind, Some(ht.extra).filter(|_| pushes), packet, ctx);
+            }
             return self.drop(direction, DropReason::MtuExceeded, None, packet, ctx);
         }
-        if ht.flags.contains(HtFlags::POP) {
-            packet.pull(meta.outer.into());
+        // Rewritten in whole, because some checksums cover what will be in several pieces; then cut; then wrapped.
+        let plain = Ht { flags: ht.flags - HtFlags::PUSH, ..*ht };
+        if self.write(direction, &plain, target, meta, packet, ctx) == Step::Drop {
+            return Step::Drop;
         }
-        let parts = wire::ipv4::fragment(packet.data(), room as usize);
-        // The pieces are rewritten one by one: addresses in all of them, ports in the first.
-        let plain = Ht { flags: ht.flags - HtFlags::POP, ..*ht };
+        let wrap = Ht { flags: ht.flags & (HtFlags::VALID | HtFlags::PUSH), ..*ht };
+        let meta = Meta { outer: 0, ..*meta };
+        let retag = (ht.flags.contains(HtFlags::VLAN) && !pushes).then_some(ht.extra);
         let mut first = None;
-        for part in parts {
+        for part in wire::ipv4::fragment(packet.data(), room as usize) {
             let mut piece = Packet::new(&part);
-            let Ok(frame) = wire::parse(piece.data()) else { continue };
-            let Some(ip) = frame.ip() else { continue };
-            let meta = Meta {
-                outer: 0,
-                ip: ip.offset,
-                l4: u16::try_from(ip.l4_offset()).unwrap_or(0),
-                ip_len: ip.total_len,
-                has_l4: !ip.is_later(),
-                ..*meta
-            };
-            if self.write(direction, &plain, target, &meta, &mut piece, ctx) == Step::Drop {
+            if self.write(direction, &wrap, target, &meta, &mut piece, ctx) == Step::Drop {
                 return Step::Drop;
             }
-            match first {
-                None => first = Some(piece),
-                Some(_) => ctx.pieces.push((target.wrapping_sub(1), piece)),
+            if first.is_none() {
+                first = Some(piece);
+                continue;
             }
+            if let Some(id) = retag {
+                apply::retag(&mut piece, id);
+            }
+            ctx.pieces.push(Piece {
+                target: target.wrapping_sub(1),
+                packet: piece,
+                group: ctx.group,
+                hairpins: ctx.hairpins,
+            });
         }
         let Some(first) = first else {
             return self.drop(direction, DropReason::MtuExceeded, None, packet, ctx);
@@ -372,6 +412,7 @@ impl Port {
     /// Tells the sender what went wrong, by ICMP. `tunnel`: from the near end of this tunnel.
     fn complain(
         &mut self,
+        direction: Direction,
         kind: wire::build::IcmpError,
         tunnel: Option<u16>,
         packet: &Packet,
@@ -384,19 +425,11 @@ impl Port {
         let Some(ip) = frame.ip() else { return };
         let near = tunnel.and_then(|template| self.outer_of(template)).map(|outer| outer.source);
         let from = near.filter(|near| near.is_ipv4() == ip.dst.is_ipv4()).unwrap_or(ip.dst);
+        // Whoever sent it: the adapter, or somebody behind the switch when it came in or was sent back.
+        let own = direction == Direction::Out && ctx.hairpins == 0;
+        let way = if own { Direction::In } else { Direction::Out };
         if let Some(error) = wire::build::icmp_error(packet.data(), from, kind) {
-            ctx.made.push((Direction::In, Packet::new(&error)));
-        }
-    }
-
-    /// The headers of a packet as they are now.
-    pub(crate) fn view_now(&self, packet: &Packet, shared: &Shared) -> Option<View> {
-        use crate::flow::quick::{Careful, careful};
-        let frame = wire::parse(packet.data()).ok()?;
-        match careful(packet.data(), &frame, shared.settings.vxlan_port)? {
-            Careful::V4(seen, extra) => Some(View::of(&seen, extra, false)),
-            Careful::V6(seen, extra) => Some(View::of(&seen, extra, false)),
-            Careful::Other => None,
+            ctx.made.push((way, Packet::new(&error)));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
 
-/// What fragments of one packet have in common.
-pub(crate) type FragmentKey = (IpAddr, IpAddr, u32, u8, u8);
+/// What fragments of one packet have in common: addresses, identification, protocol, direction and tunnel.
+pub(crate) type FragmentKey = (IpAddr, IpAddr, u32, u8, u8, u16);
 
 #[derive(Default)]
 pub(crate) struct Fragments {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn ports_are_forgotten_in_time_and_number() {
-        let key = |id| (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), id, 17, 0);
+        let key = |id| (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), id, 17, 0, 0);
         let mut fragments = Fragments::default();
         fragments.remember(key(1), (1, 2), 0, 100, 2);
         fragments.remember(key(2), (3, 4), 50, 150, 2);

@@ -2,11 +2,15 @@
 //!
 //! A port changes while packets pass; [`Shared`] does not. So ports can be worked on side by side.
 
+mod act;
+mod again;
 mod cached;
+mod compose;
 mod fragments;
 mod nodes;
 mod paths;
 mod slow;
+mod totals;
 mod track;
 mod walk;
 
@@ -18,18 +22,19 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use wire::{Mac, vxlan};
 
+use crate::DropReason;
 use crate::counters::{FlowCounters, MeterCounters, PortCounters, RuleCounters};
 use crate::flow::key::Addr;
 use crate::flow::pair::{Common, Pair, TcpState};
 use crate::flow::quick::{Extra, Seen, TunnelId};
 use crate::flow::table::Table;
-use crate::model::{Direction, FlowClass, LayerSpec, PoolKey, PortKind, PortSpec};
+use crate::model::{Direction, Guards, LayerFlags, LayerSpec, PoolKey, PortKind, PortSpec};
 use crate::nat::{Binding, Pool};
 use crate::shared::Shared;
 use crate::trace::{Sighting, Stage};
 use crate::view::OuterView;
 
-pub(crate) use cached::{Context, FLOOD, Step};
+pub(crate) use cached::{Context, FLOOD, Piece, Step};
 use fragments::Fragments;
 pub(crate) use nodes::Nodes;
 use paths::Paths;
@@ -133,12 +138,17 @@ pub(crate) struct Port {
     fragments: Fragments,
     bucket: Option<Bucket>,
     next_hops: FxHashMap<IpAddr, Remembered>,
-    /// Whether packets of a direction and family can skip the layers: there is no rule for them.
-    pub(crate) idle: [[bool; 2]; 2],
+    /// Packets to the adapter need not pass the layers: nothing in them can concern one.
+    pub(crate) plain_in: bool,
+    /// MACs of destinations that load balancers chose: flows may outlive their destination's rule.
+    dip_macs: FxHashMap<IpAddr, Mac>,
     /// Idle times in milliseconds, by state.
     limits: [u32; TcpState::COUNT],
     swept: [u32; 2],
 }
+
+/// How many tunnels packets may come in; beyond, all flows in tunnels are forgotten.
+const MAX_TUNNELS: usize = 65_000;
 
 fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX / 2)
@@ -169,7 +179,8 @@ impl Port {
             fragments: Fragments::default(),
             bucket: None,
             next_hops: FxHashMap::default(),
-            idle: [[true; 2]; 2],
+            plain_in: false,
+            dip_macs: FxHashMap::default(),
             limits: [0; TcpState::COUNT],
             swept: [0; 2],
             spec,
@@ -222,29 +233,61 @@ impl Port {
         self.layers.sort_by_key(|layer| layer.spec.priority);
     }
 
-    /// Finds out what can be skipped.
-    pub(crate) fn reconsider(&mut self) {
-        let guarded = !self.spec.guards.is_empty() || !self.spec.enabled;
-        for direction in 0..2 {
-            for family in 0..2 {
-                self.idle[direction][family] = !guarded
-                    && self.layers.iter().all(|layer| {
-                        layer.groups[direction][family].is_empty()
-                            && (layer.spec.flags.contains(crate::model::LayerFlags::DEFAULT_ALLOW)
-                                || layer.groups.iter().flatten().all(Vec::is_empty))
-                    });
-            }
-        }
-        // A connection's replies must meet its flow.
-        for family in 0..2 {
-            let both = self.idle[0][family] && self.idle[1][family];
-            let stateful = self.layers.iter().any(|layer| {
-                layer.spec.stateful && layer.groups.iter().any(|groups| !groups[family].is_empty())
+    /// Finds out whether packets to the adapter can skip the layers: no rule is for them, no connection that the
+    /// adapter opened can have a decision that replies must follow, and nothing guards the port.
+    pub(crate) fn reconsider(&mut self, shared: &Shared) {
+        let unguarded = self.spec.enabled && !self.spec.guards.contains(Guards::BLOCK_BROADCAST);
+        let idle = |layer: &Layer| {
+            let [out, into] = &layer.groups;
+            let mut groups = out.iter().flatten();
+            let quiet = groups.all(|&group| {
+                !layer.spec.stateful && shared.group(group).is_some_and(|group| !group.hairpins())
             });
-            if !both && stateful {
-                self.idle[0][family] = false;
-                self.idle[1][family] = false;
+            let passes =
+                layer.spec.flags.contains(LayerFlags::DEFAULT_ALLOW) || out.iter().all(Vec::is_empty);
+            into.iter().all(Vec::is_empty) && quiet && passes
+        };
+        self.plain_in = unguarded && self.layers.iter().all(idle);
+    }
+
+    /// Counts a packet that skips the layers on its way to the adapter.
+    #[inline]
+    pub(crate) fn let_through(&mut self, bytes: usize, tcp: u8) {
+        let counters = &mut self.counters[1];
+        counters.packets += 1;
+        counters.bytes += bytes as u64;
+        if tcp & 7 != 0 {
+            counters.tcp(tcp);
+        }
+    }
+
+    /// What a guard has against a frame, whatever is in it.
+    pub(crate) fn guard_frame(&self, direction: Direction, to: Mac, from: Mac) -> Option<DropReason> {
+        let guards = self.spec.guards;
+        match direction {
+            Direction::In if to.is_multicast() && guards.contains(Guards::BLOCK_BROADCAST) => {
+                Some(DropReason::Broadcast)
             }
+            Direction::Out if from != self.spec.mac && guards.contains(Guards::MAC) => {
+                Some(DropReason::MacSpoofing)
+            }
+            _ => None,
+        }
+    }
+
+    /// Tunnel headers are made anew.
+    pub(crate) fn forget_templates(&mut self) {
+        self.templates.clear();
+        self.template_of.clear();
+    }
+
+    /// Makes sure that a batch cannot use up the numbers of tunnels: keys that were read must stay true.
+    #[inline]
+    pub(crate) fn spare_tunnels(&mut self) {
+        if self.tunnel_of.len() >= MAX_TUNNELS {
+            self.tunnel_of.clear();
+            self.last_tunnel = None;
+            self.forget_tunnelled();
         }
     }
 
@@ -262,24 +305,12 @@ impl Port {
 
     fn other_tunnel(&mut self, tunnel: &TunnelId) -> u16 {
         let next = u16::try_from(self.tunnel_of.len() + 1).unwrap_or(u16::MAX);
-        let number = match self.tunnel_of.get(tunnel) {
-            Some(&number) => number,
-            // Numbers are used up: all flows in tunnels go, and numbering starts again.
-            None if next == u16::MAX => {
-                self.tunnel_of.clear();
-                self.forget_tunnelled();
-                self.tunnel_of.insert(*tunnel, 1);
-                1
-            }
-            None => {
-                self.tunnel_of.insert(*tunnel, next);
-                next
-            }
-        };
+        let number = *self.tunnel_of.entry(*tunnel).or_insert(next);
         self.last_tunnel = Some((*tunnel, number));
         number
     }
 
+    #[cold]
     fn forget_tunnelled(&mut self) {
         self.remove_where::<[u8; 4]>(|pair| pair.halves.iter().any(|half| half.key.tunnel != 0));
         self.remove_where::<[u8; 16]>(|pair| pair.halves.iter().any(|half| half.key.tunnel != 0));
@@ -307,28 +338,6 @@ impl Port {
         self.uncount(&pair);
     }
 
-    /// Adds what a flow counted to its rules and meters.
-    fn settle(&mut self, common: &Common) {
-        for half in 0..2 {
-            let path = common.paths[half];
-            if let Some(entry) = self.paths.get(path) {
-                for &serial in &entry.rules {
-                    let counters = self.rule_counters.entry(serial).or_default();
-                    counters.matched_packets += common.packets[half];
-                    if entry.drops && Some(&serial) == entry.rules.last() {
-                        counters.dropped_packets += common.packets[half];
-                    }
-                }
-                for &class in &entry.meters {
-                    let meter = self.meters.entry(class).or_default();
-                    meter.packets += common.packets[half];
-                    meter.bytes += common.bytes[half];
-                }
-            }
-            self.paths.release(path);
-        }
-    }
-
     fn give_back(&mut self, number: u32) {
         if let Some(binding) = self.bindings.get_mut(number as usize).and_then(Option::take) {
             self.free_bindings.push(number);
@@ -352,50 +361,6 @@ impl Port {
         self.bindings.iter().flatten()
     }
 
-    /// Which limits a flow counts against.
-    fn classes_of<A: Addr>(pair: &Pair<A>) -> [Option<FlowClass>; 4] {
-        let half_open = pair.common.state.is_half_open().then_some(FlowClass::HalfOpen);
-        let class = match pair.halves[0].key.proto {
-            wire::proto::TCP => FlowClass::Tcp,
-            wire::proto::UDP => FlowClass::Udp,
-            _ => FlowClass::Other,
-        };
-        [Some(FlowClass::Total), Some(class), half_open, Some(FlowClass::TotalEntry)]
-    }
-
-    /// Whether one more such flow is allowed.
-    fn has_room<A: Addr>(&self, pair: &Pair<A>) -> bool {
-        let direction = usize::from(pair.halves[0].key.direction);
-        Self::classes_of(pair).into_iter().flatten().all(|class| {
-            let counters = &self.classes[direction][class as usize];
-            counters.count < counters.limit
-        })
-    }
-
-    fn count<A: Addr>(&mut self, pair: &Pair<A>) {
-        let direction = usize::from(pair.halves[0].key.direction);
-        for class in Self::classes_of(pair).into_iter().flatten() {
-            let counters = &mut self.classes[direction][class as usize];
-            counters.count += 1;
-            counters.created += 1;
-            counters.maximum = counters.maximum.max(counters.count);
-        }
-    }
-
-    fn uncount<A: Addr>(&mut self, pair: &Pair<A>) {
-        let direction = usize::from(pair.halves[0].key.direction);
-        for class in Self::classes_of(pair).into_iter().flatten() {
-            let counters = &mut self.classes[direction][class as usize];
-            counters.count = counters.count.saturating_sub(1);
-        }
-    }
-
-    /// A flow's handshake is over, one way or the other.
-    fn no_longer_half_open(&mut self, direction: u8) {
-        let counters = &mut self.classes[usize::from(direction)][FlowClass::HalfOpen as usize];
-        counters.count = counters.count.saturating_sub(1);
-    }
-
     /// After how many milliseconds without a packet a flow is gone.
     #[inline]
     fn idle_limit(&self, common: &Common) -> u32 {
@@ -405,51 +370,6 @@ impl Port {
             return u32::from(common.ttl) * 1000;
         }
         self.limits[common.state as usize]
-    }
-
-    /// Counters of flow classes.
-    pub(crate) fn flow_counters(&self, direction: Direction) -> &[FlowCounters; 6] {
-        &self.classes[direction.index()]
-    }
-
-    /// Counters of rules, flows that live included, by serial.
-    pub(crate) fn rule_totals(&self) -> FxHashMap<u32, RuleCounters> {
-        let mut totals = self.rule_counters.clone();
-        let mut add = |common: &Common| {
-            for half in 0..2 {
-                if let Some(entry) = self.paths.get(common.paths[half]) {
-                    for &serial in &entry.rules {
-                        let counters = totals.entry(serial).or_default();
-                        counters.matched_packets += common.packets[half];
-                        if entry.drops && Some(&serial) == entry.rules.last() {
-                            counters.dropped_packets += common.packets[half];
-                        }
-                    }
-                }
-            }
-        };
-        self.v4.table.iter().for_each(|(_, pair)| add(&pair.common));
-        self.v6.table.iter().for_each(|(_, pair)| add(&pair.common));
-        totals
-    }
-
-    /// Counters of meter classes, flows that live included.
-    pub(crate) fn meter_totals(&self) -> BTreeMap<u32, MeterCounters> {
-        let mut totals = self.meters.clone();
-        let mut add = |common: &Common| {
-            for half in 0..2 {
-                if let Some(entry) = self.paths.get(common.paths[half]) {
-                    for &class in &entry.meters {
-                        let meter = totals.entry(class).or_default();
-                        meter.packets += common.packets[half];
-                        meter.bytes += common.bytes[half];
-                    }
-                }
-            }
-        };
-        self.v4.table.iter().for_each(|(_, pair)| add(&pair.common));
-        self.v6.table.iter().for_each(|(_, pair)| add(&pair.common));
-        totals
     }
 
     /// The outer header of a template.
@@ -473,11 +393,11 @@ impl Port {
         direction: Direction,
         seen: &mut Seen<A>,
         extra: Extra,
-        id: u32,
+        (id, tunnel): (u32, u16),
         now: u32,
     ) -> bool {
         let ends = &mut seen.ends;
-        let key = (ends.src.ip(), ends.dst.ip(), id, seen.meta.proto, direction.index() as u8);
+        let key = (ends.src.ip(), ends.dst.ip(), id, seen.meta.proto, direction.number(), tunnel);
         if extra.later {
             let Some((sport, dport)) = self.fragments.ports(&key, now) else { return false };
             ends.sport = sport;

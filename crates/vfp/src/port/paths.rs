@@ -16,7 +16,7 @@ pub(crate) struct Path {
 
 #[derive(Default)]
 pub(crate) struct Paths {
-    paths: Vec<Option<(Path, u32)>>,
+    slots: Vec<Option<(Path, u32)>>,
     numbers: FxHashMap<Path, u32>,
     free: Vec<u32>,
 }
@@ -28,27 +28,27 @@ impl Paths {
             return NONE;
         }
         if let Some(&number) = self.numbers.get(path) {
-            if let Some(Some((_, users))) = self.paths.get_mut(number as usize) {
+            if let Some(Some((_, users))) = self.slots.get_mut(number as usize) {
                 *users += 1;
             }
             return number;
         }
         let number = self.free.pop().unwrap_or_else(|| {
-            self.paths.push(None);
-            u32::try_from(self.paths.len() - 1).unwrap_or(NONE)
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
         });
-        self.paths[number as usize] = Some((path.clone(), 1));
+        self.slots[number as usize] = Some((path.clone(), 1));
         self.numbers.insert(path.clone(), number);
         number
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Path> {
-        self.paths.get(number as usize)?.as_ref().map(|(path, _)| path)
+        self.slots.get(number as usize)?.as_ref().map(|(path, _)| path)
     }
 
     /// One flow less has the path.
     pub(crate) fn release(&mut self, number: u32) {
-        let Some(slot) = self.paths.get_mut(number as usize) else { return };
+        let Some(slot) = self.slots.get_mut(number as usize) else { return };
         if let Some((path, users)) = slot {
             *users -= 1;
             if *users == 0 {

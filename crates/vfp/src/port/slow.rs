@@ -1,29 +1,26 @@
-//! The slow path: the first packet of a flow, and flows that must be looked at again.
+//! The slow path: packets without a flow, and what becomes a flow of them.
 
 use wire::Packet;
+use wire::quoted::Quoted;
+use wire::rewrite::Rewrite;
 
-use super::cached::{Context, FLOOD, Step};
+use super::cached::{Context, Step};
+use super::compose::Composed;
 use super::walk::{End, Role, Walk};
-use super::{Bucket, FlowFamily, Port};
+use super::{FlowFamily, Port};
 use crate::DropReason;
-use crate::flow::key::{Addr, Key};
+use crate::flow::key::{Addr, Ends, Key};
 use crate::flow::pair::{Bits, Common, Half, Ht, HtFlags, NONE, Pair, TcpState};
 use crate::flow::quick::{Extra, Seen};
 use crate::flow::table::Found;
-use crate::model::{Direction, Guards, Hairpin};
-use crate::shared::Way;
-use crate::trace::{Event, Why};
-use crate::view::{OuterView, View};
+use crate::model::{Direction, Guards};
+use crate::view::View;
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// A walk turned into what is kept with a flow.
-struct Composed<A> {
-    ht: Ht<A>,
-    target: u16,
-    view: View,
-}
+/// No flow is behind it.
+const NOWHERE: Found = Found { pair: NONE, half: 0 };
 
 impl Port {
     #[cold]
@@ -35,7 +32,6 @@ impl Port {
         extra: Extra,
         key: Key<A>,
         mut found: Option<Found>,
-        hairpinned: bool,
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
@@ -43,9 +39,7 @@ impl Port {
         if !self.spec.enabled {
             return self.drop(direction, DropReason::BlockedPort, None, packet, ctx);
         }
-        if direction == Direction::Out
-            && let Some(reason) = self.guarded(seen)
-        {
+        if let Some(reason) = self.guarded(direction, seen) {
             return self.drop(direction, reason, None, packet, ctx);
         }
         if let Some(old) = found {
@@ -64,16 +58,20 @@ impl Port {
             }
         }
         match found {
-            None => self.open(direction, seen, extra, key, hairpinned, packet, ctx),
-            Some(found) => self.follow(direction, seen, extra, found, hairpinned, packet, ctx),
+            None => self.open(direction, seen, extra, key, packet, ctx),
+            Some(found) => self.follow(direction, seen, extra, found, packet, ctx),
         }
     }
 
     /// Guards against false senders.
-    fn guarded<A: Addr>(&self, seen: &Seen<A>) -> Option<DropReason> {
+    fn guarded<A: Addr>(&self, direction: Direction, seen: &Seen<A>) -> Option<DropReason> {
         let guards = self.spec.guards;
-        if guards.contains(Guards::MAC) && seen.l2[6..12] != self.spec.mac.0 {
-            return Some(DropReason::MacSpoofing);
+        let mac = |at| wire::bytes::get_mac(&seen.l2, at).unwrap_or_default();
+        if let Some(reason) = self.guard_frame(direction, mac(0), mac(6)) {
+            return Some(reason);
+        }
+        if direction == Direction::In {
+            return None;
         }
         let (guard, reason) = if A::V6 {
             (Guards::SPOOF_V6, DropReason::SpoofV6)
@@ -88,18 +86,16 @@ impl Port {
     }
 
     /// A packet without a flow.
-    #[expect(clippy::too_many_arguments, reason = "the packet and all that was read of it")]
     fn open<A: FlowFamily>(
         &mut self,
         direction: Direction,
         seen: &Seen<A>,
         extra: Extra,
         key: Key<A>,
-        hairpinned: bool,
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
-        let first = View::of(seen, extra, hairpinned);
+        let first = View::of(seen, extra, ctx.hairpins > 0);
         let mut walk = self.walk::<A>(direction, first, &Role::New, ctx);
         let end = self.settle_end(direction, &mut walk, packet, ctx);
         if let Err(step) = end {
@@ -116,28 +112,24 @@ impl Port {
             }
         };
         let meta = &seen.meta;
-        if extra.later
-            || extra.is_icmp_message()
-            || seen.meta.proto == wire::proto::SCTP && extra.fragment.is_some()
-        {
-            // It tells of other packets, or cannot be kept apart from them: no flow.
+        if extra.later || extra.is_icmp_message() {
+            // It tells of other packets, or cannot be told apart from them: no flow.
             self.count_rules(&walk, Step::Back);
             self.give_back_all(&walk);
             if composed.ht.flags.contains(HtFlags::ENDS) {
                 let reason = if extra.icmp.is_some() { DropReason::IcmpNat } else { DropReason::Fragment };
                 return self.drop(direction, reason, None, packet, ctx);
             }
-            let found = Found { pair: NONE, half: 0 };
-            return self.finish_kept(direction, &composed, found, seen, packet, ctx);
+            return self.finish(direction, &composed.ht, composed.target, NOWHERE, meta, packet, ctx);
         }
-        let pair = self.new_pair(direction, seen, key, hairpinned, &walk, &composed, ctx);
+        let pair = self.new_pair(direction, seen, key, &walk, &composed, ctx);
         match self.insert::<A>(pair, &walk, ctx) {
             Ok(number) => {
                 let found = Found { pair: number, half: 0 };
                 let common = &mut A::flows_mut(self).table.pair_mut(number).common;
                 common.packets[0] += 1;
                 common.bytes[0] += u64::from(meta.ip_len);
-                self.finish_kept(direction, &composed, found, seen, packet, ctx)
+                self.finish(direction, &composed.ht, composed.target, found, meta, packet, ctx)
             }
             Err(reason) => {
                 self.count_rules(&walk, Step::Drop);
@@ -147,19 +139,17 @@ impl Port {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a flow is made of")]
     fn new_pair<A: FlowFamily>(
-        &mut self,
+        &self,
         direction: Direction,
         seen: &Seen<A>,
         key: Key<A>,
-        hairpinned: bool,
         walk: &Walk<A>,
         composed: &Composed<A>,
         ctx: &Context<'_, '_>,
     ) -> Pair<A> {
         let mut bits = Bits::empty();
-        bits.set(Bits::CAME_BACK, hairpinned);
+        bits.set(Bits::CAME_BACK, ctx.hairpins > 0);
         bits.set(Bits::SENT_BACK, matches!(walk.end, End::Hairpin(_)));
         let state = match (seen.meta.proto, self.spec.flows.track_tcp) {
             (wire::proto::TCP, true) if seen.meta.tcp & (SYN | ACK) == SYN => TcpState::SynSent,
@@ -169,7 +159,7 @@ impl Port {
         let reply = Key {
             ends: composed.view.ends::<A>().reversed(),
             proto: key.proto,
-            direction: direction.reverse().index() as u8,
+            direction: direction.reverse().number(),
             tunnel: 0,
         };
         Pair {
@@ -227,7 +217,7 @@ impl Port {
     }
 
     /// Whether a reply's key is free. Flows that are over or have expired make way.
-    fn make_way<A: FlowFamily>(&mut self, key: &Key<A>, own: Option<u32>, now: u32) -> bool {
+    pub(super) fn make_way<A: FlowFamily>(&mut self, key: &Key<A>, own: Option<u32>, now: u32) -> bool {
         let table = &A::flows(self).table;
         let Some(other) = table.find(key, table.hash(key)) else { return true };
         if Some(other.pair) == own {
@@ -245,430 +235,101 @@ impl Port {
         false
     }
 
-    /// A packet of a known flow that the cached path did not take.
-    #[expect(clippy::too_many_arguments, reason = "the packet and all that was found for it")]
-    fn follow<A: FlowFamily>(
+    /// An ICMP message other than an echo. An error about a connection goes the way of the connection's packets in
+    /// its direction; what it quotes is translated as those would be.
+    pub(crate) fn message<A: FlowFamily>(
         &mut self,
         direction: Direction,
         seen: &Seen<A>,
         extra: Extra,
-        found: Found,
-        hairpinned: bool,
+        key: Key<A>,
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
-        if seen.meta.proto == wire::proto::TCP && !extra.later {
-            self.track::<A>(found.pair, found.half, seen.meta.tcp);
-        }
-        let generation = self.generation;
-        let pair = A::flows_mut(self).table.pair_mut(found.pair);
-        pair.common.seen = ctx.now;
-        let half = &pair.halves[found.half];
-        let due = pair.common.recheck != NONE && ctx.now.wrapping_sub(pair.common.recheck).cast_signed() >= 0;
-        let current = pair.common.generation[found.half] == generation
-            && half.l2 == seen.l2
-            && half.ht.flags.contains(HtFlags::VALID)
-            && !due;
-        if !current || ctx.watched {
-            let step = if found.half == 0 {
-                self.main_again(direction, seen, extra, found, hairpinned, packet, ctx)
-            } else {
-                self.reply_again(direction, seen, extra, found, packet, ctx)
-            };
-            if let Some(step) = step {
-                return step;
-            }
-        }
-        let pair = A::flows_mut(self).table.pair_mut(found.pair);
-        pair.common.packets[found.half] += 1;
-        pair.common.bytes[found.half] += u64::from(seen.meta.ip_len);
-        let (ht, target) = (pair.halves[found.half].ht, pair.halves[found.half].target);
-        self.finish(direction, &ht, target, found, &seen.meta, packet, ctx)
-    }
-
-    /// The main way of a flow is composed again. `Some`: the packet is done with.
-    #[expect(clippy::too_many_arguments, reason = "the packet and all that was found for it")]
-    fn main_again<A: FlowFamily>(
-        &mut self,
-        direction: Direction,
-        seen: &Seen<A>,
-        extra: Extra,
-        found: Found,
-        hairpinned: bool,
-        packet: &mut Packet,
-        ctx: &mut Context<'_, '_>,
-    ) -> Option<Step> {
-        self.counters_of(direction).resimulated += 1;
-        let flows = A::flows(self);
-        let pair = *flows.table.pair(found.pair);
-        let prior = flows.nodes.list(pair.common.results);
-        let first = View::of(seen, extra, hairpinned);
-        let established = matches!(pair.common.state, TcpState::Established | TcpState::HalfClosed);
-        let mac = pair.halves[0]
-            .ht
-            .flags
-            .contains(HtFlags::DST_MAC)
-            .then_some(wire::Mac(pair.halves[0].ht.dst_mac));
-        let role = Role::Main { prior: &prior, first: pair.halves[0].key.ends, established, mac };
-        let mut walk = self.walk::<A>(direction, first, &role, ctx);
-        let composed = match self.settle_end(direction, &mut walk, packet, ctx) {
-            // Waiting for a next hop decides nothing about the flow.
-            Err(step @ Step::Pending(_)) => {
-                self.give_back_all(&walk);
-                return Some(step);
-            }
-            Err(Step::Drop) => {
-                let reason = match walk.end {
-                    End::Drop(reason) => reason,
-                    _ => DropReason::Acl,
-                };
-                self.block::<A>(found.pair, reason, &walk, packet, ctx);
-                return Some(Step::Drop);
-            }
-            Err(step) => {
-                self.give_back_all(&walk);
-                return Some(step);
-            }
-            Ok(()) => match self.compose(direction, &first, &walk, None, ctx) {
-                Ok(composed) => composed,
-                Err(reason) => {
-                    self.give_back_all(&walk);
-                    return Some(self.drop(direction, reason, None, packet, ctx));
-                }
-            },
-        };
-        let reply = composed.view.ends::<A>().reversed();
-        let moved = reply != pair.halves[1].key.ends;
-        let paired = walk.stateful || pair.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
-        if moved && paired {
-            let key = Key { ends: reply, ..pair.halves[1].key };
-            if !self.make_way::<A>(&key, Some(found.pair), ctx.now) {
-                self.give_back_all(&walk);
-                return Some(self.drop(direction, DropReason::FlowConflict, None, packet, ctx));
-            }
-        }
-        self.replace::<A>(found.pair, seen, &walk, &composed, reply, paired);
-        None
-    }
-
-    /// Puts a new composition in a flow's place.
-    fn replace<A: FlowFamily>(
-        &mut self,
-        number: u32,
-        seen: &Seen<A>,
-        walk: &Walk<A>,
-        composed: &Composed<A>,
-        reply: crate::flow::key::Ends<A>,
-        paired: bool,
-    ) {
-        let path = self.paths.acquire(&walk.path);
-        let generation = self.generation;
-        let flows = A::flows_mut(self);
-        let was_paired = flows.table.pair(number).common.bits.contains(Bits::PAIRED);
-        if was_paired {
-            flows.table.unindex(Found { pair: number, half: 1 });
-        }
-        let old_results = flows.table.pair(number).common.results;
-        let old = flows.nodes.remove(old_results);
-        let results = flows.nodes.insert(&walk.nodes);
-        let kept: smallvec::SmallVec<[u32; 2]> = walk.nodes.iter().map(|node| node.binding).collect();
-        let pair = flows.table.pair_mut(number);
-        let before = pair.common;
-        let changed = pair.halves[0].ht != composed.ht || before.paths[0] != path;
-        pair.halves[0].ht = composed.ht;
-        pair.halves[0].l2 = seen.l2;
-        pair.halves[0].target = composed.target;
-        pair.halves[1].key.ends = reply;
-        pair.common.results = results;
-        pair.common.recheck = walk.recheck;
-        pair.common.ttl = walk.ttl;
-        pair.common.bits.set(Bits::PAIRED, paired);
-        pair.common.bits.remove(Bits::BLOCKED);
-        pair.common.generation[0] = generation;
-        if changed {
-            // What was counted belongs to the rules of before; replies are composed anew.
-            pair.halves[1].ht = Ht::default();
-            pair.common.packets = [0; 2];
-            pair.common.bytes = [0; 2];
-            pair.common.paths = [path, NONE];
-        }
-        if paired {
-            flows.table.index(Found { pair: number, half: 1 });
-        }
-        if changed {
-            self.settle(&before);
-        } else {
-            self.paths.release(path);
-        }
-        for binding in old {
-            if !kept.contains(&binding) {
-                self.give_back(binding);
-            }
-        }
-        for &lent in &walk.lent {
-            if let Some(Some(binding)) = self.bindings.get_mut(lent as usize) {
-                binding.flow = Some((number, A::V6));
-            }
-        }
-    }
-
-    /// A policy change drops a flow from now on.
-    fn block<A: FlowFamily>(
-        &mut self,
-        number: u32,
-        reason: DropReason,
-        walk: &Walk<A>,
-        packet: &Packet,
-        ctx: &mut Context<'_, '_>,
-    ) {
-        let path = self.paths.acquire(&walk.path);
-        let generation = self.generation;
-        self.give_back_all(walk);
-        let flows = A::flows_mut(self);
-        let pair = flows.table.pair_mut(number);
-        let before = pair.common;
-        let index = u16::try_from(reason.index()).unwrap_or(0);
-        pair.halves[0].ht = Ht { flags: HtFlags::VALID | HtFlags::DROP, extra: index, ..Ht::default() };
-        pair.halves[0].ht.ends = pair.halves[0].key.ends;
-        pair.halves[1].ht = Ht { flags: HtFlags::VALID | HtFlags::DROP, extra: index, ..Ht::default() };
-        pair.common.bits.insert(Bits::BLOCKED);
-        pair.common.generation = [generation; 2];
-        pair.common.packets = [1, 0];
-        pair.common.bytes = [0; 2];
-        pair.common.paths = [path, NONE];
-        let established = matches!(before.state, TcpState::Established | TcpState::HalfClosed);
-        let main = usize::from(pair.halves[0].key.direction);
-        self.settle(&before);
-        if let Some(&serial) = walk.path.rules.last() {
-            self.rule_counters.entry(serial).or_default().dropped_flows += 1;
-        }
-        if established
-            && ctx.shared.settings.reset_on_block
-            && let Some(reset) = wire::build::tcp_reset(packet.data())
+        if self.spec.enabled
+            && self.guarded(direction, seen).is_none()
+            && let Some(step) = self.error_of_flow(direction, seen, extra, packet, ctx)
         {
-            self.counters[main].reset_injected += 1;
-            ctx.made.push((Direction::In, Packet::new(&reset)));
+            self.counters[direction.index()].slow += 1;
+            return step;
         }
+        self.slow(direction, seen, extra, key, None, packet, ctx)
     }
 
-    /// The replies of a flow are composed (again). `Some`: the packet is done with.
-    fn reply_again<A: FlowFamily>(
+    /// None: it is about no connection here, or about one that is not translated.
+    fn error_of_flow<A: FlowFamily>(
         &mut self,
         direction: Direction,
         seen: &Seen<A>,
         extra: Extra,
-        found: Found,
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Option<Step> {
-        let flows = A::flows(self);
-        let pair = *flows.table.pair(found.pair);
-        if pair.common.bits.contains(Bits::BLOCKED) {
+        let quoted = extra.quoted.filter(|quoted| quoted.src.is_ipv6() == A::V6)?;
+        let (sport, dport) = quoted.ports?;
+        let ends = Ends { src: A::of(quoted.src), dst: A::of(quoted.dst), sport, dport }.reversed();
+        let key = Key { ends, proto: quoted.proto, direction: direction.number(), tunnel: 0 };
+        let table = &A::flows(self).table;
+        let found = table.find(&key, table.hash(&key))?;
+        let pair = *table.pair(found.pair);
+        let stale = found.half == 0 && pair.common.generation[0] != self.generation;
+        if stale || self.is_expired(&pair.common, ctx.now) || pair.common.bits.contains(Bits::BLOCKED) {
             return None;
         }
-        let prior = flows.nodes.list(pair.common.results);
-        let first = View::of(seen, extra, false);
-        let role = Role::Reply { prior: &prior, first: pair.halves[0].key.ends };
-        let mut walk = self.walk::<A>(direction, first, &role, ctx);
-        if let Err(step) = self.settle_end(direction, &mut walk, packet, ctx) {
-            self.count_rules(&walk, step);
-            self.give_back_all(&walk);
-            return Some(step);
+        // As a packet of the connection that comes from where the error comes from.
+        let mut first = View::of(seen, extra, ctx.hairpins > 0);
+        first.set_ends(&ends);
+        first.protocol = quoted.proto;
+        first.quoted = None;
+        let echo = matches!(quoted.proto, wire::proto::ICMP | wire::proto::ICMP6);
+        first.icmp = echo.then_some(if A::V6 { (129, 0) } else { (0, 0) });
+        first.tcp_flags = if quoted.proto == wire::proto::TCP { ACK } else { 0 };
+        let walk = self.walk_known(direction, first, found, &pair, ctx);
+        self.give_back_all(&walk);
+        let reply = (found.half == 1).then_some(pair.common.bits);
+        if !matches!(walk.end, End::Pass | End::Hairpin(_)) {
+            return None;
         }
-        if pair.common.bits.contains(Bits::CAME_BACK) {
-            walk.end = End::Hairpin(Hairpin::Back);
+        let composed = self.compose(direction, &first, &walk, reply, ctx).ok()?;
+        if !composed.ht.flags.contains(HtFlags::ENDS) {
+            return None;
         }
-        if pair.common.bits.contains(Bits::SENT_BACK) {
-            // The adapter never saw the packet; whoever sent it must see the reply.
-            let main = &pair.halves[0].l2;
-            walk.view.destination_mac = wire::bytes::get_mac(main, 6).unwrap_or_default();
-            walk.view.source_mac = wire::bytes::get_mac(main, 0).unwrap_or_default();
-        }
-        let composed = match self.compose(direction, &first, &walk, Some(pair.common.bits), ctx) {
-            Ok(composed) => composed,
-            Err(reason) => return Some(self.drop(direction, reason, None, packet, ctx)),
-        };
-        let path = self.paths.acquire(&walk.path);
-        let generation = self.generation;
-        let common = &mut A::flows_mut(self).table.pair_mut(found.pair).common;
-        let before = *common;
-        if before.paths[1] == path {
-            self.paths.release(path);
-        } else {
-            common.paths[1] = path;
-            common.packets[1] = 0;
-            common.bytes[1] = 0;
-            // Only the reply's share is settled.
-            let reply = Common {
-                packets: [0, before.packets[1]],
-                bytes: [0, before.bytes[1]],
-                paths: [NONE, before.paths[1]],
-                ..before
-            };
-            self.settle(&reply);
-        }
-        let pair = A::flows_mut(self).table.pair_mut(found.pair);
-        pair.common.generation[1] = generation;
-        pair.common.recheck = pair.common.recheck.min(walk.recheck);
-        pair.halves[1].ht = composed.ht;
-        pair.halves[1].l2 = seen.l2;
-        pair.halves[1].target = composed.target;
-        None
-    }
-
-    /// Handles ends of a walk other than passing on.
-    fn settle_end<A: Addr>(
-        &mut self,
-        direction: Direction,
-        walk: &mut Walk<A>,
-        packet: &mut Packet,
-        ctx: &mut Context<'_, '_>,
-    ) -> Result<(), Step> {
-        match walk.end {
-            End::Pass | End::Hairpin(_) => Ok(()),
-            End::Drop(reason) => {
-                let rule = walk.dropped_by.take();
-                Err(self.drop(direction, reason, rule.as_ref(), packet, ctx))
-            }
-            End::Pending(next_hop) => {
-                if ctx.watched {
-                    ctx.event(&Event::Pending { port: self.spec.name, next_hop });
-                }
-                Err(Step::Pending(next_hop))
-            }
-            End::Ping => match wire::build::echo_reply(packet.data()) {
-                Some(reply) => {
-                    *packet = Packet::new(&reply);
-                    ctx.made.push((direction.reverse(), packet.clone()));
-                    Err(self.drop(direction, DropReason::Answered, None, packet, ctx))
-                }
-                None => Err(self.drop(direction, DropReason::Malformed, None, packet, ctx)),
-            },
-        }
-    }
-
-    /// The transposition of a walk, and where the packet goes.
-    fn compose<A: FlowFamily>(
-        &mut self,
-        direction: Direction,
-        first: &View,
-        walk: &Walk<A>,
-        reply: Option<Bits>,
-        ctx: &mut Context<'_, '_>,
-    ) -> Result<Composed<A>, DropReason> {
-        let mut view = walk.view;
-        let mut target = 0;
-        let mut extra_flags = HtFlags::empty();
-        match walk.end {
-            End::Hairpin(Hairpin::Back) => extra_flags |= HtFlags::HAIRPIN,
-            End::Hairpin(Hairpin::Port(name)) => {
-                extra_flags |= HtFlags::HAIRPIN;
-                let port = ctx.shared.port_of.get(&name).ok_or(DropReason::Forwarding)?;
-                target = port + 1;
-            }
-            _ if direction == Direction::Out => {
-                let way = ctx.shared.way(self.index, &mut view);
-                let back = ctx.shared.settings.drop_loopback_hairpin && reply.is_none();
-                target = match way {
-                    Way::Port(port, _) if port == self.index && back => {
-                        return Err(DropReason::LoopbackHairpin);
-                    }
-                    Way::Port(port, _) => port + 1,
-                    Way::Flood => FLOOD,
-                    Way::Nowhere => return Err(DropReason::Forwarding),
-                };
-                if ctx.watched {
-                    let (to, why) = match way {
-                        Way::Port(port, why) => (ctx.shared.brief(port).map(|brief| brief.name), why),
-                        _ => (None, Why::Flood),
-                    };
-                    ctx.event(&Event::Forward { from: self.spec.name, to, why, view });
-                }
-            }
-            _ => {}
-        }
-        if ctx.watched && extra_flags.contains(HtFlags::HAIRPIN) {
-            ctx.event(&Event::Hairpin { port: self.spec.name, view });
-        }
-        let mut ht = first.transposition::<A>(&view);
-        ht.flags |= extra_flags;
-        if walk.mirror {
-            ht.flags |= HtFlags::MIRROR;
-        }
-        if let Some(bytes_per_second) = walk.bytes_per_second {
-            ht.flags |= HtFlags::QOS;
-            if self.bucket.is_none_or(|bucket| bucket.bytes_per_second != bytes_per_second) {
-                self.bucket = Some(Bucket { bytes_per_second, level: bytes_per_second, filled: ctx.now });
-            }
-        }
-        if ht.flags.contains(HtFlags::PUSH)
-            && let Some(outer) = &view.outer
+        if !ctx.shared.settings.icmp_nat || !translate_error(packet, &ends, &composed.ht.ends, seen, &quoted)
         {
-            ht.flags.remove(HtFlags::VLAN);
-            ht.extra = self.template(outer, ctx);
+            return Some(self.drop(direction, DropReason::IcmpNat, None, packet, ctx));
         }
-        Ok(Composed { ht, target, view })
+        self.count_rules(&walk, Step::Back);
+        let ht = Ht { flags: composed.ht.flags - HtFlags::ENDS, ..composed.ht };
+        Some(self.finish(direction, &ht, composed.target, NOWHERE, &seen.meta, packet, ctx))
     }
+}
 
-    /// The number of a tunnel header.
-    fn template(&mut self, outer: &OuterView, ctx: &Context<'_, '_>) -> u16 {
-        if let Some(&number) = self.template_of.get(outer) {
-            return number;
-        }
-        if self.templates.len() >= usize::from(u16::MAX) {
-            // Numbers are used up: every flow that names one is composed again.
-            self.templates.clear();
-            self.template_of.clear();
-            self.generation = self.generation.wrapping_add(1);
-        }
-        let settings = &ctx.shared.settings;
-        let template = wire::vxlan::Outer {
-            src_mac: outer.source_mac,
-            dst_mac: outer.destination_mac,
-            vlan: (outer.vlan != 0).then(|| wire::VlanTag::new(outer.vlan)),
-            src: outer.source,
-            dst: outer.destination,
-            src_port: 0,
-            dst_port: settings.vxlan_port,
-            vni: outer.vni,
-            ttl: settings.outer_ttl,
-            tos: 0,
-            df: settings.outer_df,
-        };
-        let number = u16::try_from(self.templates.len()).unwrap_or(0);
-        self.templates.push(template.template());
-        self.template_of.insert(*outer, number);
-        number
-    }
-
-    /// Applies what was just composed.
-    fn finish_kept<A: FlowFamily>(
-        &mut self,
-        direction: Direction,
-        composed: &Composed<A>,
-        found: Found,
-        seen: &Seen<A>,
-        packet: &mut Packet,
-        ctx: &mut Context<'_, '_>,
-    ) -> Step {
-        self.finish(direction, &composed.ht, composed.target, found, &seen.meta, packet, ctx)
-    }
-
-    pub(crate) fn give_back_all<A>(&mut self, walk: &Walk<A>) {
-        for &binding in &walk.lent {
-            self.give_back(binding);
-        }
-    }
-
-    /// Counts a packet for the rules that decided when no flow does.
-    fn count_rules<A>(&mut self, walk: &Walk<A>, step: Step) {
-        for (index, &serial) in walk.path.rules.iter().enumerate() {
-            let counters = self.rule_counters.entry(serial).or_default();
-            counters.matched_packets += 1;
-            if index + 1 == walk.path.rules.len() {
-                counters.dropped_packets += u64::from(step == Step::Drop);
-                counters.pending_packets += u64::from(matches!(step, Step::Pending(_)));
-            }
-        }
-    }
+/// Both headers of an error are translated: its own addresses, as far as they are the connection's, and the quote.
+fn translate_error<A: Addr>(
+    packet: &mut Packet,
+    old: &Ends<A>,
+    new: &Ends<A>,
+    seen: &Seen<A>,
+    quoted: &Quoted,
+) -> bool {
+    let Some(frame) = packet.data_mut().get_mut(usize::from(seen.meta.outer)..) else { return false };
+    let Ok(parsed) = wire::parse(frame) else { return false };
+    let Some(mut ip) = parsed.ip().copied() else { return false };
+    let address = |old: A, new: A| (old != new).then(|| new.ip());
+    let echo = matches!(quoted.proto, wire::proto::ICMP | wire::proto::ICMP6);
+    let kind = wire::bytes::get_u8(frame, quoted.l4_offset);
+    let request = matches!(kind, Some(8 | 128));
+    // The quoted packet went the other way.
+    let quote = Rewrite {
+        src: address(old.dst, new.dst),
+        dst: address(old.src, new.src),
+        sport: (old.dport != new.dport && (!echo || request)).then_some(new.dport),
+        dport: (old.sport != new.sport && (!echo || !request)).then_some(new.sport),
+    };
+    let own = Rewrite {
+        src: address(old.src, new.src).filter(|_| seen.ends.src == old.src),
+        dst: address(old.dst, new.dst).filter(|_| seen.ends.dst == old.dst),
+        ..Rewrite::default()
+    };
+    quote.apply_to_quote(frame, &ip, quoted).is_ok() && own.apply(frame, &mut ip).is_ok()
 }

@@ -10,6 +10,7 @@ const RST: u8 = 4;
 const ACK: u8 = 16;
 
 /// What a TCP packet did to its connection.
+#[expect(clippy::struct_excessive_bools, reason = "one packet may do several of these")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) left_half_open: bool,
