@@ -246,36 +246,6 @@ impl Port {
         true
     }
 
-    fn tell<A>(
-        &self,
-        layer: &Layer,
-        rule: Option<RuleRef>,
-        from_flow: bool,
-        before: &View,
-        walk: &Walk<A>,
-        ctx: &mut Context<'_, '_>,
-    ) {
-        if !ctx.watched {
-            return;
-        }
-        let rule = rule.or_else(|| {
-            let serial = *walk.path.rules.last().filter(|_| from_flow)?;
-            ctx.rule_ref(layer, serial)
-        });
-        let dropped = match walk.end {
-            End::Drop(reason) => Some(reason),
-            _ => None,
-        };
-        ctx.event(&Event::Layer(LayerEvent {
-            layer: Arc::clone(&layer.spec.id),
-            rule,
-            from_flow,
-            before: *before,
-            after: walk.view,
-            dropped,
-        }));
-    }
-
     /// A kept decision is taken again, for what is not an end (MACs). False: it must be made anew.
     fn again<A: Addr>(
         &self,
@@ -315,6 +285,36 @@ impl Port {
         }
         true
     }
+}
+
+/// Tells those who want every decision what a layer did.
+fn tell<A>(
+    layer: &Layer,
+    rule: Option<RuleRef>,
+    from_flow: bool,
+    before: &View,
+    walk: &Walk<A>,
+    ctx: &mut Context<'_, '_>,
+) {
+    if !ctx.watched {
+        return;
+    }
+    let rule = rule.or_else(|| {
+        let serial = *walk.path.rules.last().filter(|_| from_flow)?;
+        ctx.rule_ref(layer, serial)
+    });
+    let dropped = match walk.end {
+        End::Drop(reason) => Some(reason),
+        _ => None,
+    };
+    ctx.event(&Event::Layer(LayerEvent {
+        layer: Arc::clone(&layer.spec.id),
+        rule,
+        from_flow,
+        before: *before,
+        after: walk.view,
+        dropped,
+    }));
 }
 
 fn before_family(view: &View) -> Family {

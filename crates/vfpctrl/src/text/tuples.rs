@@ -84,6 +84,7 @@ impl Tuple {
             mark: None,
             hairpinned: false,
             later_fragment: false,
+            quoted: None,
         };
         Ok(Self { view, direction })
     }
