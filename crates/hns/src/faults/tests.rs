@@ -113,7 +113,7 @@ fn rules_made_by_code_are_checked_like_scripts() {
 #[test]
 fn a_plan_survives_being_written_and_read() {
     let plan = FaultPlan::from_yaml(FULL).unwrap();
-    assert_eq!((plan.latency.len(), plan.rules.len(), plan.actions.len()), (4, 4, 7));
+    assert_eq!((plan.latency.len(), plan.rules.len(), plan.actions.len()), (4, 4, 8));
     let written = plan.to_yaml();
     assert_eq!(FaultPlan::from_yaml(&written).unwrap(), plan, "{written}");
     assert_eq!(FaultPlan::from_yaml("").unwrap(), FaultPlan::default());
@@ -129,7 +129,7 @@ fn the_table_of_names_is_complete_and_read_back() {
     }
     let elsewhere = BEHAVIOURS.iter().chain(&ACTIONS).map(|row| row.name);
     let names: BTreeSet<&str> = Fault::ALL.iter().map(|fault| fault.name()).chain(elsewhere).collect();
-    assert_eq!(names.len(), 30, "the fault model has 30 classes");
+    assert_eq!(names.len(), 32, "the fault model has 32 classes");
 }
 
 fn struck(faults: &Faults, calls: usize) -> Vec<usize> {
@@ -271,13 +271,14 @@ fn actions_are_done_once_when_they_are_due() {
             "2: duplicate remote: false first: true",
             "3: listen 17 4789 false",
             "40: restart LoadBalancers false",
+            "40: restart Rules false",
             "41: restart Fraction { kind: Endpoint, share: 0.5, seed: 3 } true",
             r#"45: operator deletes load balancer Some("10.60.0.1:443/TCP")"#,
             r#"45: other modifies load balancer Some(0badcafe-0000-4000-8000-00000000000a) {"HostComputeEndpoints":[]}"#,
         ]
     );
     assert!(faults.pending().is_empty());
-    assert_eq!(faults.performed().len(), 7);
+    assert_eq!(faults.performed().len(), 8);
     assert_eq!(faults.performed()[0].before_call, 1);
     let faults_of: BTreeSet<&str> =
         faults.performed().iter().map(|performed| performed.scheduled.action.fault()).collect();

@@ -54,6 +54,8 @@ struct Front<'a> {
     /// The opaque word in names.
     word: &'a str,
     node: IpAddr,
+    /// The node's address and the VIP as names have them.
+    texts: (&'a str, String),
     vip: IpAddr,
     protocol: u8,
     external: u16,
@@ -72,7 +74,7 @@ impl Front<'_> {
     fn name(&self, start: &str, ports: &[u16]) -> Arc<str> {
         let mut name = String::with_capacity(72);
         // Writing into memory does not fail.
-        let _ = write!(name, "{start}_{}_{}", self.word, self.vip);
+        let _ = write!(name, "{start}_{}_{}", self.word, self.texts.1);
         for port in ports {
             let _ = write!(name, "_{port}");
         }
@@ -81,8 +83,10 @@ impl Front<'_> {
     }
 
     fn dsr_name(&self) -> Arc<str> {
-        let Self { word, node, vip, external, internal, protocol, .. } = self;
-        format!("LB_DSR_{word}_{node}_{vip}_{external}_{internal}_{protocol}").into()
+        let Self { word, texts: (node, vip), external, internal, protocol, .. } = self;
+        let mut name = String::with_capacity(96);
+        let _ = write!(name, "LB_DSR_{word}_{node}_{vip}_{external}_{internal}_{protocol}");
+        name.into()
     }
 
     fn to_vip(&self) -> vfp::model::Conditions {
@@ -218,6 +222,7 @@ pub(super) fn build(cx: &Cx<'_>, view: &NetworkView, record: &BalancerRecord) ->
         // A rule that has a VIP is named by the node's other address where it has none of the family.
         let node = cx.node_address(view, ipv6);
         let Some(named) = node.or_else(|| cx.node_address(view, !ipv6)) else { continue };
+        let text = named.to_string();
         let backends: Vec<Backend> =
             endpoints.iter().filter_map(|endpoint| backend(cx, endpoint, ipv6)).collect();
         // Frontends are VIPs × mappings, in this order.
@@ -227,7 +232,9 @@ pub(super) fn build(cx: &Cx<'_>, view: &NetworkView, record: &BalancerRecord) ->
                 continue;
             }
             let Some(vip) = frontend.vip.or(node) else { continue };
-            let Some(front) = front(cx, view, record, mapping, (&word[..8], named, vip)) else { continue };
+            let Some(front) = front(cx, view, record, mapping, (&word[..8], &text, named, vip)) else {
+                continue;
+            };
             rows(&front, record, &backends, id, &mut build);
         }
     }
@@ -239,7 +246,7 @@ fn front<'a>(
     view: &'a NetworkView,
     record: &BalancerRecord,
     mapping: &PortMapping,
-    (word, node, vip): (&'a str, IpAddr, IpAddr),
+    (word, text, node, vip): (&'a str, &'a str, IpAddr, IpAddr),
 ) -> Option<Front<'a>> {
     let affine = cx.env.supports(hcn::Feature::SessionAffinity);
     Some(Front {
@@ -247,6 +254,7 @@ fn front<'a>(
         view,
         word,
         node,
+        texts: (text, vip.to_string()),
         vip,
         protocol: u8::try_from(mapping.protocol).ok()?,
         external: mapping.external_port,
@@ -296,7 +304,7 @@ fn source_pool(front: &Front<'_>, record: &BalancerRecord, id: Guid, build: &mut
     if dsr {
         let pool = common_pool(cx, address, word, number, of);
         let key = pool.key.clone();
-        build.share(Key::Pool(key.clone()), Item::Pool(Arc::new(pool)));
+        build.share(Key::Pool(key.clone()), Item::Pool(pool));
         return Some(key);
     }
     // One for the balancer, whatever its VIP: the blocks are the balancer's.
@@ -335,12 +343,14 @@ pub(super) fn mapped_port(
         return;
     }
     let word = record.doc.id.unwrap_or_default().uuid().as_simple().to_string();
+    let (text, vip) = (node.to_string(), vip.unwrap_or(node));
     let front = Front {
         cx,
         view,
         word: &word[..8],
         node,
-        vip: vip.unwrap_or(node),
+        texts: (&text, vip.to_string()),
+        vip,
         protocol,
         external: mapping.external_port,
         internal: mapping.internal_port,

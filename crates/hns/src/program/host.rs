@@ -130,7 +130,22 @@ pub(super) const fn nat_protocols(ipv6: bool) -> [(&'static str, u8, Protocol); 
 /// The pool of the host's port for connections that are translated to one of its addresses without blocks of
 /// anybody's own: load balancers with DSR and remote backends, NAT networks. Its ports lie outside the dynamic
 /// range, so that they clash neither with sockets of the host nor with blocks.
-pub(super) fn common_pool(cx: &Cx<'_>, address: IpAddr, word: &str, number: u8, of: Protocol) -> PoolSpec {
+pub(super) fn common_pool(
+    cx: &Cx<'_>,
+    address: IpAddr,
+    word: &str,
+    number: u8,
+    of: Protocol,
+) -> Arc<PoolSpec> {
+    let mut known = cx.memory.common_pools.borrow_mut();
+    Arc::clone(
+        known
+            .entry((address, number))
+            .or_insert_with(|| Arc::new(make_common_pool(cx, address, word, number, of))),
+    )
+}
+
+fn make_common_pool(cx: &Cx<'_>, address: IpAddr, word: &str, number: u8, of: Protocol) -> PoolSpec {
     const PORTS: u16 = 16384;
     const LOWEST: u16 = 1024;
     let dynamic = cx.env.host.dynamic_ports.of(of);

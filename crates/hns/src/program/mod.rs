@@ -7,6 +7,7 @@
 //!
 //! This module knows HNS's records and the engine's model, never a packet.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use hcn::{Guid, Kind};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use uuid::Uuid;
-use vfp::model::{ApplyError, Change, GroupKey};
+use vfp::model::{ApplyError, Change, GroupKey, PoolSpec};
 
 use crate::network::has_management_address;
 use crate::record::{EndpointRecord, NetworkRecord, Object};
@@ -105,6 +106,8 @@ struct Memory {
     /// Attached local endpoints by network.
     attached: FxHashMap<Guid, u32>,
     nat_groups: FxHashMap<Uuid, [[GroupKey; 2]; 2]>,
+    /// Pools of the host's port by address and protocol: they never change.
+    common_pools: RefCell<FxHashMap<(IpAddr, u8), Arc<PoolSpec>>>,
     /// Networks whose management address is to come, by when.
     waiting: BTreeSet<(Duration, Guid)>,
     /// Endpoints that depend on what is in sets.

@@ -313,7 +313,7 @@ fn translation(cx: &Cx<'_>, view: &NetworkView, build: &mut Build) {
         let conditions =
             Conditions { protocols: smallvec![number], sources: inside.clone(), ..Conditions::default() };
         let nat = DynNat { pool: pool.key.clone(), flags: DynNatFlags::RECLAIM_TIME_WAIT };
-        build.share(Key::Pool(pool.key.clone()), Item::Pool(Arc::new(pool)));
+        build.share(Key::Pool(pool.key.clone()), Item::Pool(pool));
         let id = format!("SNAT_{word}_NAT_{scope}_{node}");
         build.rule(&group.key, rule(id, rank::NAT, FLOW, conditions, Action::DynNat(nat)));
     }

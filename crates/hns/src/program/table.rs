@@ -77,6 +77,8 @@ enum Slot {
     One(Source, u64, Item),
     Many(Vec<(u64, Source, Item)>),
     Shared(u32, Item),
+    /// Nobody brings it any more; it goes with the next [`Table::take_changes`].
+    Empty,
 }
 
 impl Slot {
@@ -85,18 +87,45 @@ impl Slot {
         match self {
             Self::One(_, _, item) | Self::Shared(_, item) => Some(item),
             Self::Many(all) => all.first().map(|(.., item)| item),
+            Self::Empty => None,
         }
     }
+}
+
+/// A slot, and whether it was touched since the last [`Table::take_changes`].
+#[derive(Clone, Debug)]
+struct Cell {
+    slot: Slot,
+    touched: bool,
 }
 
 /// The map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    slots: FxHashMap<Key, Slot>,
+    cells: FxHashMap<Key, Cell>,
     fragments: FxHashMap<Source, Vec<Key>>,
-    /// What was there before the first touch since the last [`Table::take_changes`], in order of touching.
-    before: FxHashMap<Key, Option<Item>>,
-    touched: Vec<Key>,
+    /// What was touched, and what it was before the first touch.
+    touched: Vec<(Key, Option<Item>)>,
+}
+
+/// Up to so many keys are compared one by one.
+const FEW: usize = 12;
+
+/// Looks for keys among others.
+struct Among<'a> {
+    keys: &'a [Key],
+    set: FxHashSet<&'a Key>,
+}
+
+impl<'a> Among<'a> {
+    fn new(keys: &'a [Key]) -> Self {
+        let set = if keys.len() > FEW { keys.iter().collect() } else { FxHashSet::default() };
+        Self { keys, set }
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        if self.keys.len() > FEW { self.set.contains(key) } else { self.keys.contains(key) }
+    }
 }
 
 impl Table {
@@ -109,13 +138,14 @@ impl Table {
     pub(crate) fn fragment(&self, source: Source) -> Vec<Entry> {
         let keys = self.fragments.get(&source).map(Vec::as_slice).unwrap_or_default();
         let own = |key: &Key| {
-            let (rank, item, shared) = match self.slots.get(key)? {
+            let (rank, item, shared) = match &self.cells.get(key)?.slot {
                 Slot::One(_, rank, item) => (*rank, item, false),
                 Slot::Shared(_, item) => (0, item, true),
                 Slot::Many(all) => {
                     let (rank, _, item) = all.iter().find(|(_, owner, _)| *owner == source)?;
                     (*rank, item, false)
                 }
+                Slot::Empty => return None,
             };
             Some(Entry { key: key.clone(), item: item.clone(), rank, shared })
         };
@@ -125,64 +155,70 @@ impl Table {
     /// Every entry that counts.
     #[cfg(test)]
     pub(crate) fn items(&self) -> std::collections::BTreeMap<Key, Item> {
-        self.slots.iter().filter_map(|(key, slot)| Some((key.clone(), slot.item()?.clone()))).collect()
+        let items =
+            self.cells.iter().filter_map(|(key, cell)| Some((key.clone(), cell.slot.item()?.clone())));
+        items.collect()
     }
 
     /// Replaces what a source brings. A key that is given twice counts once, as it came first.
     pub(crate) fn set(&mut self, source: Source, entries: Vec<Entry>) {
         let old = self.fragments.remove(&source).unwrap_or_default();
-        let mut keys = Vec::with_capacity(entries.len());
+        if old.is_empty() && entries.is_empty() {
+            return;
+        }
+        let had = Among::new(&old);
+        let mut keys: Vec<Key> = Vec::with_capacity(entries.len());
         let mut seen: FxHashSet<Key> = FxHashSet::default();
-        let had: FxHashSet<&Key> = old.iter().collect();
+        let many = entries.len() > FEW;
         for Entry { key, item, rank, shared } in entries {
-            if !seen.insert(key.clone()) {
+            let twice = if many { !seen.insert(key.clone()) } else { keys.contains(&key) };
+            if twice {
                 continue;
             }
-            self.put(source, &key, item, rank, shared, had.contains(&key));
+            let held = had.has(&key);
+            self.put(source, &key, item, rank, shared, held);
             keys.push(key);
         }
-        for key in &old {
-            if !seen.contains(key) {
-                self.drop_key(source, key);
-            }
+        let has = Among::new(&keys);
+        for key in old.iter().filter(|key| !has.has(key)) {
+            self.drop_key(source, key);
         }
         if !keys.is_empty() {
             self.fragments.insert(source, keys);
         }
     }
 
-    fn note(&mut self, key: &Key) {
-        if !self.before.contains_key(key) {
-            let item = self.slots.get(key).and_then(Slot::item).cloned();
-            self.before.insert(key.clone(), item);
-            self.touched.push(key.clone());
-        }
-    }
-
     fn put(&mut self, source: Source, key: &Key, item: Item, rank: u64, shared: bool, had: bool) {
-        if let Some(Slot::One(owner, old_rank, old)) = self.slots.get(key)
-            && *owner == source
-            && *old_rank == rank
-            && *old == item
-        {
-            return;
-        }
-        self.note(key);
-        let Some(slot) = self.slots.get_mut(key) else {
+        let Some(cell) = self.cells.get_mut(key) else {
             let slot = if shared { Slot::Shared(1, item) } else { Slot::One(source, rank, item) };
-            self.slots.insert(key.clone(), slot);
+            self.cells.insert(key.clone(), Cell { slot, touched: true });
+            self.touched.push((key.clone(), None));
             return;
         };
-        match slot {
-            Slot::Shared(count, old) => {
-                *count += u32::from(!had);
-                *old = item;
+        match &mut cell.slot {
+            Slot::One(owner, old_rank, old) if *owner == source && *old_rank == rank && *old == item => {
+                return;
             }
-            Slot::One(owner, ..) if *owner == source => *slot = Slot::One(source, rank, item),
+            // Whoever brings a shared item brings the same.
+            Slot::Shared(count, _) => {
+                *count += u32::from(!had);
+                return;
+            }
+            _ => {}
+        }
+        if !cell.touched {
+            cell.touched = true;
+            self.touched.push((key.clone(), cell.slot.item().cloned()));
+        }
+        match &mut cell.slot {
+            Slot::Empty | Slot::Shared(..) => {
+                cell.slot = if shared { Slot::Shared(1, item) } else { Slot::One(source, rank, item) };
+            }
+            Slot::One(owner, ..) if *owner == source => cell.slot = Slot::One(source, rank, item),
             Slot::One(owner, own_rank, own) => {
                 let mut all = vec![(*own_rank, *owner, own.clone()), (rank, source, item)];
                 all.sort_by_key(|(rank, source, _)| (*rank, *source));
-                *slot = Slot::Many(all);
+                cell.slot = Slot::Many(all);
             }
             Slot::Many(all) => {
                 all.retain(|(_, owner, _)| *owner != source);
@@ -193,39 +229,44 @@ impl Table {
     }
 
     fn drop_key(&mut self, source: Source, key: &Key) {
-        self.note(key);
-        let Some(slot) = self.slots.get_mut(key) else { return };
-        let gone = match slot {
-            Slot::One(owner, ..) => *owner == source,
-            Slot::Shared(count, _) => {
-                *count -= 1;
-                *count == 0
-            }
+        let Some(cell) = self.cells.get_mut(key) else { return };
+        if let Slot::Shared(count, _) = &mut cell.slot
+            && *count > 1
+        {
+            *count -= 1;
+            return;
+        }
+        if !cell.touched {
+            cell.touched = true;
+            self.touched.push((key.clone(), cell.slot.item().cloned()));
+        }
+        match &mut cell.slot {
+            Slot::One(owner, ..) if *owner != source => {}
+            Slot::One(..) | Slot::Shared(..) | Slot::Empty => cell.slot = Slot::Empty,
             Slot::Many(all) => {
                 all.retain(|(_, owner, _)| *owner != source);
                 if let [(rank, owner, item)] = all.as_slice() {
-                    *slot = Slot::One(*owner, *rank, item.clone());
+                    cell.slot = Slot::One(*owner, *rank, item.clone());
                 }
-                false
             }
-        };
-        if gone {
-            self.slots.remove(key);
         }
     }
 
     /// What became different since the last call, in an order in which a switch can take it.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
-        let mut before = std::mem::take(&mut self.before);
         let mut order = Ordered::default();
-        for key in std::mem::take(&mut self.touched) {
-            let old = before.remove(&key).flatten();
-            let new = self.slots.get(&key).and_then(Slot::item);
-            match (old, new) {
+        for (key, old) in std::mem::take(&mut self.touched) {
+            let Some(cell) = self.cells.get_mut(&key) else { continue };
+            cell.touched = false;
+            match (old, cell.slot.item()) {
                 (Some(old), Some(new)) if old == *new => {}
                 (old, Some(new)) => order.put(key, new.clone(), old.is_some()),
-                (Some(_), None) => order.remove(key),
-                (None, None) => {}
+                (old, None) => {
+                    self.cells.remove(&key);
+                    if old.is_some() {
+                        order.remove(key);
+                    }
+                }
             }
         }
         order.finish()

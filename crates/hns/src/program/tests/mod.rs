@@ -75,9 +75,9 @@ impl World {
             "IpAddressPrefix":"10.50.1.0/24","Policies":[{{"Type":"VSID","Settings":{{"IsolationId":4096}}}}],
             "Routes":[{{"NextHop":"10.50.1.1","DestinationPrefix":"0.0.0.0/0"}}]}}]}}]"#
         );
-        let made = self.make(Kind::Network, 1, None, &members);
+        let network = self.make(Kind::Network, 1, None, &members);
         self.settle();
-        made
+        network
     }
 
     fn endpoint(&self, network: Guid, n: u32, ip: &str, remote: bool, policies: &str) -> Guid {
