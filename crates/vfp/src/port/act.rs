@@ -11,7 +11,7 @@ use crate::flow::pair::NONE;
 use crate::group::Entry;
 use crate::model::{
     Action, Decap, DecapFlags, Dip, Distribution, DynNat, DynNatFlags, EncapFlags, LbFlags, LbNat, Nat,
-    NatSide, NativeRoute, PaRoute, PoolKey, RemovedDip, RouteEncap, RuleFlags, Transpose,
+    NatSide, NativeRoute, PaRoute, PoolKey, PortKind, RemovedDip, RouteEncap, RuleFlags, Transpose,
 };
 use crate::nat::{Ask, Binding};
 use crate::pick;
@@ -48,7 +48,7 @@ impl Port {
             Action::DynNat(dynnat) => self.dynamic(layer, dynnat, stateful, as_what, walk, ctx),
             Action::LbNat(lb) => self.balance(layer, lb, entry, stateful, as_what, walk, ctx),
             Action::Transpose(transpose) => transposed(transpose, stateful, walk),
-            Action::RouteEncap(encap) => encapsulate(encap, walk, ctx),
+            Action::RouteEncap(encap) => encapsulate(encap, self.spec.kind == PortKind::Host, walk, ctx),
             Action::Decap(decap) => {
                 decapsulate(decap, &mut walk.view);
                 Act::pass(false)
@@ -325,7 +325,12 @@ fn decapsulate(decap: &Decap, view: &mut View) {
     }
 }
 
-fn encapsulate<A: Addr>(encap: &RouteEncap, walk: &mut Walk<A>, ctx: &Context<'_, '_>) -> Act {
+fn encapsulate<A: Addr>(
+    encap: &RouteEncap,
+    from_host: bool,
+    walk: &mut Walk<A>,
+    ctx: &Context<'_, '_>,
+) -> Act {
     let view = &mut walk.view;
     let spread = encap.flags.intersects(EncapFlags::SPREAD_L3 | EncapFlags::SPREAD_L4);
     let index = if spread && encap.destinations.len() > 1 {
@@ -347,7 +352,10 @@ fn encapsulate<A: Addr>(encap: &RouteEncap, walk: &mut Walk<A>, ctx: &Context<'_
     }
     // The far end is this node: no tunnel, straight to the host.
     if to.pa == encap.source {
-        set_mac(ctx.shared.host().map(|host| host.mac), view);
+        // What the host itself sends is on its way already.
+        if !from_host {
+            set_mac(ctx.shared.host().map(|host| host.mac), view);
+        }
         return Act::pass(false);
     }
     if encap.flags.intersects(EncapFlags::FIX_INNER_MAC | EncapFlags::FIX_INNER_MAC_CA_SOURCE) {

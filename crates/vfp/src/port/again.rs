@@ -109,7 +109,7 @@ impl Port {
     ) -> Option<Step> {
         self.counters_of(direction).resimulated += 1;
         let pair = *A::flows(self).table.pair(found.pair);
-        let first = View::of(seen, extra, ctx.hairpins > 0);
+        let first = View::of(seen, extra, ctx.came_back(direction));
         let mut walk = self.walk_known(direction, first, found, &pair, ctx);
         if let Err(step) = self.settle_end(direction, &mut walk, packet, ctx) {
             // What the rules say holds for the packets to come; what has to do with this packet or with the moment
@@ -301,7 +301,7 @@ impl Port {
         if pair.common.bits.contains(Bits::BLOCKED) {
             return None;
         }
-        let first = View::of(seen, extra, ctx.hairpins > 0);
+        let first = View::of(seen, extra, ctx.came_back(direction));
         let mut walk = self.walk_known(direction, first, found, &pair, ctx);
         if let Err(step) = self.settle_end(direction, &mut walk, packet, ctx) {
             self.count_rules(&walk, step);

@@ -48,6 +48,12 @@ pub(crate) struct Piece {
 }
 
 impl Context<'_, '_> {
+    /// The packet was sent back at this port and passes it once more. Only then does a packet that was ever sent back
+    /// go OUT: further on it goes IN, and what it makes there is nothing special.
+    pub(crate) fn came_back(&self, direction: Direction) -> bool {
+        direction == Direction::Out && self.hairpins > 0
+    }
+
     pub(crate) fn event(&mut self, event: &Event) {
         if let Some(observer) = &mut self.observer {
             observer.event(event);

@@ -95,7 +95,7 @@ impl Port {
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
-        let first = View::of(seen, extra, ctx.hairpins > 0);
+        let first = View::of(seen, extra, ctx.came_back(direction));
         let mut walk = self.walk::<A>(direction, first, &Role::New, ctx);
         let end = self.settle_end(direction, &mut walk, packet, ctx);
         if let Err(step) = end {
@@ -149,7 +149,7 @@ impl Port {
         ctx: &Context<'_, '_>,
     ) -> Pair<A> {
         let mut bits = Bits::empty();
-        bits.set(Bits::CAME_BACK, ctx.hairpins > 0);
+        bits.set(Bits::CAME_BACK, ctx.came_back(direction));
         bits.set(Bits::SENT_BACK, matches!(walk.end, End::Hairpin(_)));
         let state = match (seen.meta.proto, self.spec.flows.track_tcp) {
             (wire::proto::TCP, true) if seen.meta.tcp & (SYN | ACK) == SYN => TcpState::SynSent,
@@ -277,7 +277,7 @@ impl Port {
             return None;
         }
         // As a packet of the connection that comes from where the error comes from.
-        let mut first = View::of(seen, extra, ctx.hairpins > 0);
+        let mut first = View::of(seen, extra, ctx.came_back(direction));
         first.set_ends(&ends);
         first.protocol = quoted.proto;
         first.quoted = None;
