@@ -22,10 +22,6 @@ use crate::spec::{NetworkKind, NodeSpec};
 use crate::stack::{InterfaceSpec, Route, Stack};
 use crate::windows::{SwitchHandle, WindowsNode, WindowsSpec};
 
-/// The outside's range and the router's address in it: 198.51.100.0/24 and 2001:db8:ffff::/64 are for examples.
-const OUTSIDE: [(&str, &str); 2] =
-    [("198.51.100.1/24", "198.51.100.10/24"), ("2001:db8:ffff::1/64", "2001:db8:ffff::10/64")];
-
 /// A Windows node that is being set up.
 struct Windows {
     spec: NodeSpec,
@@ -204,8 +200,12 @@ impl Simulation {
         windows: Vec<Windows>,
     ) {
         let mut router = Stack::new("router", seed(settings, "router"));
-        let parse = |text: &str| text.parse::<IpNet>().ok();
-        let wan: Vec<IpNet> = OUTSIDE.iter().filter_map(|(router, _)| parse(router)).collect();
+        let outside_nets = topology.outside();
+        let host = |net: &IpNet, number: usize| {
+            let address = net.hosts().filter(|address| *address != net.network()).nth(number);
+            address.and_then(|address| IpNet::new(address, net.prefix_len()).ok())
+        };
+        let wan: Vec<IpNet> = outside_nets.iter().filter_map(|net| host(net, 0)).collect();
         let interface = |name: &str, owner: &str, addresses: Vec<IpNet>| InterfaceSpec {
             name: name.to_owned(),
             mac: mac_of(&format!("{owner}/{name}")),
@@ -216,7 +216,7 @@ impl Simulation {
         for (number, segment) in topology.segments.iter().enumerate() {
             router.add_interface(interface(&format!("lan{number}"), "router", segment.routers.clone()));
         }
-        let outside_addresses: Vec<IpNet> = OUTSIDE.iter().filter_map(|(_, host)| parse(host)).collect();
+        let outside_addresses: Vec<IpNet> = outside_nets.iter().filter_map(|net| host(net, 9)).collect();
         let mut outside = Stack::new("outside", seed(settings, "outside"));
         outside.add_interface(interface("eth0", "outside", outside_addresses.clone()));
         for address in &wan {
