@@ -111,7 +111,7 @@ const POLICIES: [&str; LAST_POLICY as usize + 1] = [
     r#"{"Type":"Nonsense"}"#,
 ];
 
-const LAST_RULE: u8 = 7;
+const LAST_RULE: u8 = 8;
 
 const NETWORK_POLICIES: [&str; LAST_RULE as usize + 1] = [
     r#"{"Type":"RemoteSubnetRoute","Settings":{"DestinationPrefix":"10.51.0.0/24","IsolationId":4097,"ProviderAddress":"10.0.0.9","DistributedRouterMacAddress":"00-15-5D-00-00-09"}}"#,
@@ -120,7 +120,8 @@ const NETWORK_POLICIES: [&str; LAST_RULE as usize + 1] = [
     r#"{"Type":"SetPolicy","Settings":{"Id":"b","Name":"b","PolicyType":"NESTEDIPSET","Values":"a"}}"#,
     r#"{"Type":"NetworkACL","Settings":{"Action":"Block","Direction":"In","RemoteAddresses":"a,b"}}"#,
     r#"{"Type":"L4Proxy","Settings":{"IP":"10.50.0.3","Port":"15001","Destination":"10.70.0.0/16"}}"#,
-    r#"{"Type":"VxlanPort","Settings":{"Port":4790}}"#,
+    r#"{"Type":"VxlanPort","Settings":{"Port":0}}"#,
+    r#"{"Type":"RemoteSubnetRoute","Settings":{"DestinationPrefix":"fd51::/64","IsolationId":16777216,"ProviderAddress":"fd00::9","DistributedRouterMacAddress":""}}"#,
     r#"{"Type":"DrMacAddress","Settings":{"Address":"00-15-5D-00-00-77"}}"#,
 ];
 

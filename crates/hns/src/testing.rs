@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hcn::time::SeededEntropy;
 use hcn::{Features, Version};
 use parking_lot::Mutex;
-use vfp::model::{Action, ApplyError, Change, GroupSpec, PoolKey};
+use vfp::model::{Action, ApplyError, Change, GroupSpec, PoolKey, SwitchSettings};
 
 use crate::host::Host;
 use crate::profile::Profile;
@@ -27,11 +27,13 @@ pub(crate) fn env_of(version: Version) -> Env {
     }
 }
 
-/// A switch that moves nothing and takes nothing that refers to what is not there.
+/// An engine with a ledger before it, which takes nothing that refers to what is not there.
 #[derive(Default)]
 pub(crate) struct Ledger {
     held: Mutex<BTreeMap<Key, Item>>,
     log: Mutex<Vec<Change>>,
+    /// The engine, which refuses for reasons of its own.
+    switch: Mutex<Option<vfp::Switch>>,
 }
 
 impl Ledger {
@@ -52,6 +54,9 @@ impl Datapath for Ledger {
         for (index, change) in changes.iter().enumerate() {
             take(&mut held, change).map_err(|what| ApplyError { index, what })?;
         }
+        let mut switch = self.switch.lock();
+        let switch = switch.get_or_insert_with(|| vfp::Switch::new(SwitchSettings::default()));
+        switch.apply(changes)?;
         *self.held.lock() = held;
         self.log.lock().extend_from_slice(changes);
         Ok(())

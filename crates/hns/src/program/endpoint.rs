@@ -137,7 +137,9 @@ impl Subject<'_> {
             let Some(pa) = self.policies.provider.filter(|&pa| pa != address) else { continue };
             let vni = self.vsid(address).or_else(|| self.view.vsids().first().copied()).unwrap_or_default();
             let group = &self.view.shared.encap[at(Family::of(address))];
-            let action = network::encap(self.cx, (provider, router), pa, Some(self.mac), vni);
+            let Some(action) = network::encap(self.cx, (provider, router), pa, Some(self.mac), vni) else {
+                continue;
+            };
             let id = format!("REMOTE_ENDPOINT_{}_{address}", self.id.upper());
             build.rule(&group.key, rule(id, rank::ENCAP_ENDPOINT, FINAL, to_any(&[address]), action));
         }
@@ -365,7 +367,7 @@ impl Subject<'_> {
             let Ok(prefix) = route.destination_prefix.parse() else { continue };
             let family = family_of(prefix);
             let pa = route.next_hop.parse().unwrap_or(provider);
-            let action = network::encap(self.cx, (provider, dr_mac), pa, None, vni);
+            let Some(action) = network::encap(self.cx, (provider, dr_mac), pa, None, vni) else { continue };
             let group = &groups[at(family)];
             if !std::mem::replace(&mut hung[at(family)], true) {
                 build.own_group(port, &names.vnet_encap, group, false);

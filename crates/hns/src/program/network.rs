@@ -141,7 +141,9 @@ fn overlay(cx: &Cx<'_>, view: &NetworkView, policies: &[NetworkPolicy], build: &
     let names = layers();
     let shared = &view.shared;
     for policy in policies {
-        if let NetworkPolicy::VxlanPort(vxlan) = policy {
+        if let NetworkPolicy::VxlanPort(vxlan) = policy
+            && vxlan.port != 0
+        {
             let settings = SwitchSettings { vxlan_port: vxlan.port, ..settings(cx.env) };
             build.put(Key::Settings, Item::Settings(Arc::new(settings)));
         }
@@ -211,21 +213,31 @@ fn host_side(cx: &Cx<'_>, view: &NetworkView, build: &mut Build) {
     }
 }
 
-/// The encapsulation towards one provider address.
-pub(super) fn encap(cx: &Cx<'_>, from: (IpAddr, Mac), pa: IpAddr, ca_mac: Option<Mac>, vni: u32) -> Action {
+/// The encapsulation towards one provider address; none where there is no such tunnel: its ends are of one family,
+/// and a network identifier has 24 bits.
+pub(super) fn encap(
+    cx: &Cx<'_>,
+    from: (IpAddr, Mac),
+    pa: IpAddr,
+    ca_mac: Option<Mac>,
+    vni: u32,
+) -> Option<Action> {
     let (source, router) = from;
+    if vni >= 1 << 24 || Family::of(source) != Family::of(pa) {
+        return None;
+    }
     let switches = cx.switches();
     let mut flags = EncapFlags::empty();
     flags.set(EncapFlags::FIX_INNER_MAC, ca_mac.is_some());
     flags.set(EncapFlags::DECREMENT_TTL, switches.vxlan_decrement_ttl);
     let rewritten = switches.vxlan_inner_source == InnerSource::Router;
     flags.set(EncapFlags::FIX_INNER_MAC_CA_SOURCE, rewritten);
-    Action::RouteEncap(RouteEncap {
+    Some(Action::RouteEncap(RouteEncap {
         source,
         destinations: vec![EncapDestination { pa, ca_mac, vni }],
         source_mac: rewritten.then_some(router),
         flags,
-    })
+    }))
 }
 
 fn remote_subnet(
@@ -243,7 +255,7 @@ fn remote_subnet(
     let peer = route.distributed_router_mac_address.parse().ok().map(mac);
     let group = &view.shared.encap[at(family_of(prefix))];
     let id = format!("REMOTESUBNETROUTE_{index}_{prefix}");
-    let action = encap(cx, from, pa, peer, route.isolation_id);
+    let Some(action) = encap(cx, from, pa, peer, route.isolation_id) else { return };
     build.rule(&group.key, rule(id, rank::ENCAP, FINAL, to_net(prefix), action));
 }
 
