@@ -10,6 +10,7 @@ pub mod inputs;
 pub mod kube_proxy;
 pub mod logging;
 pub mod services;
+pub mod traffic;
 pub mod values;
 
 use std::ffi::OsString;
@@ -46,7 +47,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; plan: nothing differs
-  1   the work could not be done
+  1   the work could not be done; trace: the request was not answered
   2   plan: wanted and observed differ
   3   --strict: some input was refused, the rest was served
   4   proxy --once: some HNS objects could not be brought to what is wanted
@@ -71,6 +72,16 @@ pub enum Command {
     Hns(hns::HnsCommand),
     /// Show each service port of the node: frontends, backends, what was left out and why
     Services(services::ServicesCommand),
+    /// Send one request through the whole cluster in memory and show each hop, rule and rewrite, both ways
+    ///
+    /// Every node of the cluster is emulated: Windows nodes with HNS, the virtual switch and a proxy, Linux nodes with
+    /// VXLAN or routes, a router, and a host outside. Ends with 1 when the request is not answered, and says which
+    /// rule or missing object is to blame.
+    Trace(traffic::TraceCommand),
+    /// Send requests through the whole cluster in memory and write what every port saw to a pcapng file
+    Capture(traffic::CaptureCommand),
+    /// Show the virtual switch of a node: ports, layers, groups, rules, flows, counters, NAT
+    Vfp(traffic::VfpCommand),
     /// Print a completion script for a shell
     Completions(completions::CompletionsCommand),
 }
@@ -162,7 +173,12 @@ impl Cli {
                 problems.extend(plan.input.problems(&plan.flags));
                 problems.extend(plan.flags.problems());
             }
-            Command::Hns(_) | Command::Services(_) | Command::Completions(_) => {}
+            Command::Hns(_)
+            | Command::Services(_)
+            | Command::Trace(_)
+            | Command::Capture(_)
+            | Command::Vfp(_)
+            | Command::Completions(_) => {}
         }
         problems
     }
@@ -173,7 +189,12 @@ impl Cli {
         match &self.command {
             Command::Proxy(proxy) => notices.extend(proxy.flags.notices()),
             Command::Plan(plan) => notices.extend(plan.flags.notices()),
-            Command::Hns(_) | Command::Services(_) | Command::Completions(_) => {}
+            Command::Hns(_)
+            | Command::Services(_)
+            | Command::Trace(_)
+            | Command::Capture(_)
+            | Command::Vfp(_)
+            | Command::Completions(_) => {}
         }
         notices
     }

@@ -1,5 +1,6 @@
 //! What the commands do: each reads its input, calls the crates that know how, and prints.
 
+mod capture;
 mod hns;
 mod live;
 mod plan;
@@ -8,6 +9,9 @@ mod proxy;
 mod render;
 mod services;
 mod session;
+mod simulated;
+mod trace;
+mod vfp;
 
 use std::io;
 
@@ -25,5 +29,8 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Plan(command) => plan::run(&command),
         Command::Services(command) => services::run(&command),
         Command::Hns(command) => hns::run(&command),
+        Command::Trace(command) => trace::run(&command),
+        Command::Capture(command) => capture::run(&command),
+        Command::Vfp(command) => vfp::run(&command),
     }
 }

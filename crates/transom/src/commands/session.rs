@@ -22,6 +22,7 @@ use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
 use crate::cli::kube_proxy::KubeProxyArgs;
 use crate::cli::values::{ManifestPath, NodePortAddress};
 use crate::exit::Exit;
+use crate::world::profile_of_build;
 
 /// What the command line says of the cluster and the node.
 pub(super) struct Asked<'a> {
@@ -36,7 +37,7 @@ pub(super) struct Loaded {
     pub(super) manifests: Manifests,
     pub(super) cluster: Cluster,
     /// Every change that was read, for a driver of its own.
-    changes: Vec<Change>,
+    pub(super) changes: Vec<Change>,
     pub(super) problems: usize,
 }
 
@@ -100,7 +101,7 @@ impl Asked<'_> {
         }
     }
 
-    fn kind(&self) -> NetworkKind {
+    pub(super) fn kind(&self) -> NetworkKind {
         match self.node.network {
             NetworkType::Overlay => NetworkKind::Overlay,
             NetworkType::L2bridge => NetworkKind::L2Bridge,
@@ -130,11 +131,8 @@ impl Asked<'_> {
     ) -> anyhow::Result<Hns> {
         let mut options = Options::new(profile);
         options.store = state.map_or(StoreKind::Memory, |path| StoreKind::File(path.to_owned()));
-        if let Some(path) = &self.node.faults {
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("fault plan {}", path.display()))?;
-            options.faults =
-                FaultPlan::from_yaml(&text).with_context(|| format!("fault plan {}", path.display()))?;
+        if let Some(faults) = self.faults()? {
+            options.faults = faults;
         }
         if let Some(spec) = spec {
             options.host.name = spec.name.to_string();
@@ -143,15 +141,26 @@ impl Asked<'_> {
         Ok(Hns::open(options)?)
     }
 
+    /// The faults that are asked for.
+    pub(super) fn faults(&self) -> anyhow::Result<Option<FaultPlan>> {
+        let Some(path) = &self.node.faults else { return Ok(None) };
+        let text = std::fs::read_to_string(path).with_context(|| format!("fault plan {}", path.display()))?;
+        Ok(Some(FaultPlan::from_yaml(&text).with_context(|| format!("fault plan {}", path.display()))?))
+    }
+
     /// The build that is emulated.
     pub(super) fn profile(&self, build: Option<&str>) -> Profile {
-        match self.node.profile {
-            Some(inputs::Profile::Ws2019) => Profile::Ws2019,
-            Some(inputs::Profile::Ws2022) => Profile::Ws2022,
-            Some(inputs::Profile::Ws2025) => Profile::Ws2025,
-            Some(inputs::Profile::Newest) => Profile::Newest,
-            None => build.map_or(Profile::Ws2022, profile_of_build),
-        }
+        self.asked_profile().unwrap_or_else(|| build.map_or(Profile::Ws2022, profile_of_build))
+    }
+
+    /// The build that `--profile` asks for.
+    pub(super) fn asked_profile(&self) -> Option<Profile> {
+        Some(match self.node.profile? {
+            inputs::Profile::Ws2019 => Profile::Ws2019,
+            inputs::Profile::Ws2022 => Profile::Ws2022,
+            inputs::Profile::Ws2025 => Profile::Ws2025,
+            inputs::Profile::Newest => Profile::Newest,
+        })
     }
 
     /// Sets the node up and puts a proxy beside it. `wrap` may put something between the proxy and HNS.
@@ -270,16 +279,6 @@ pub(super) fn report_problems(problems: &[manifests::Problem]) {
     for problem in problems {
         // Nothing is left to say it to when standard error is closed.
         let _ = writeln!(stderr, "{problem}");
-    }
-}
-
-fn profile_of_build(build: &str) -> Profile {
-    let number: u32 = build.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(20348);
-    match number {
-        0..20348 => Profile::Ws2019,
-        20348..25398 => Profile::Ws2022,
-        25398..=26100 => Profile::Ws2025,
-        _ => Profile::Newest,
     }
 }
 

@@ -1,0 +1,423 @@
+//! A whole cluster in memory with a proxy on every Windows node: what `trace`, `capture` and `vfp` look at, and what
+//! the packet tests run on.
+//!
+//! It wires `services`, `node`, `hns` and `proxy` together and decides nothing itself.
+
+pub mod record;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use hcn::json::RawJson;
+use hcn::modify::{EndpointResource, ModifyEndpoint, RequestType};
+use hcn::policy::endpoint::{EndpointPolicy, OutboundNat};
+use hcn::time::{Clock, ManualClock, SeededEntropy};
+use hcn::{Endpoint, Hcn, HcnExt, Kind, Policy, Query};
+use hns::faults::FaultPlan;
+use hns::{Hns, Options, Profile};
+use ipnet::IpNet;
+use node::sim::{Agents, Client, Furnishing, Settings, Simulation};
+use node::stack::Route;
+use node::{NetworkKind, NodeSpec};
+use proxy::{Config, Driver, Interface, NodeInput, Proxy};
+use services::{Change, Cluster, IpFamily, Perspective};
+
+use crate::cli::traffic::{Destination, Flow, Name, Origin, Protocol};
+
+/// How often a failing object is tried again before a proxy is taken as it is.
+const TRIES: usize = 8;
+
+/// How a world is made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The network and all chance.
+    pub settings: Settings,
+    /// Direct server return.
+    pub dsr: bool,
+    /// The Windows build of every node; none: what each Node says.
+    pub profile: Option<Profile>,
+    /// More of the proxies' settings; the network's name is filled in.
+    pub config: Config,
+    /// What goes wrong in every node's HNS.
+    pub faults: Option<FaultPlan>,
+    /// Pods may reach themselves through a Service: the CNI plugin's loopback option of DSR, an OutBoundNAT policy for
+    /// the pod's own address.
+    pub loopback: bool,
+    /// Last changes to how a node's HNS is opened.
+    pub options: Option<fn(&mut Options)>,
+}
+
+impl Plan {
+    /// A plan for a kind of network.
+    pub fn new(kind: NetworkKind, dsr: bool) -> Self {
+        Self {
+            settings: Settings { kind, ..Settings::default() },
+            dsr,
+            profile: None,
+            config: Config::default(),
+            faults: None,
+            loopback: false,
+            options: None,
+        }
+    }
+}
+
+/// A proxy that stays with its node, so that changes can be applied later.
+pub struct Running {
+    driver: Driver,
+    clock: ManualClock,
+}
+
+impl Running {
+    /// Passes until HNS holds what is wanted, or what fails has failed a few times. Returns what still fails.
+    pub fn bring(&mut self) -> Vec<String> {
+        let mut report = self.driver.pass();
+        for _ in 1..TRIES {
+            if report.pending == 0 || report.failures.is_empty() && self.driver.proxy().is_ready() {
+                break;
+            }
+            let wait = self.driver.next_wakeup().saturating_sub(self.clock.now());
+            self.clock.advance(wait);
+            report = self.driver.pass();
+        }
+        report.failures.iter().map(|failure| format!("{}: {}", failure.what, failure.error)).collect()
+    }
+
+    /// The driver.
+    pub fn driver(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
+}
+
+/// Puts a proxy on every Windows node.
+struct Proxies<'a> {
+    plan: &'a Plan,
+    changes: &'a [Change],
+    running: BTreeMap<String, Running>,
+    failures: Vec<String>,
+}
+
+impl Agents for Proxies<'_> {
+    fn profile(&mut self, _: &str, build: Option<&str>) -> Profile {
+        self.plan.profile.unwrap_or_else(|| build.map_or(Profile::Ws2022, profile_of_build))
+    }
+
+    fn options(&mut self, _: &str, options: &mut Options) {
+        if let Some(faults) = &self.plan.faults {
+            options.faults = faults.clone();
+        }
+        if let Some(change) = self.plan.options {
+            change(options);
+        }
+    }
+
+    fn program(&mut self, node: &Furnishing<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if self.plan.loopback {
+            allow_loopback(node)?;
+        }
+        let mut running = start(self.plan, self.changes, node.node, node.hns);
+        let name = node.node.name.to_string();
+        self.failures.extend(running.bring().into_iter().map(|failure| format!("node {name}: {failure}")));
+        self.running.insert(name, running);
+        Ok(())
+    }
+}
+
+/// What a CNI plugin's loopback option of DSR adds to each pod.
+fn allow_loopback(node: &Furnishing<'_>) -> hcn::Result<()> {
+    let hcn = node.hns.actor("cni");
+    for (id, endpoint) in hcn.list::<Endpoint>(&Query::all())? {
+        let addresses: Vec<String> = endpoint.addresses().map(|address| address.to_string()).collect();
+        let is_pod = node
+            .node
+            .pods
+            .iter()
+            .any(|pod| pod.addresses.iter().any(|address| addresses.contains(&address.to_string())));
+        if endpoint.is_remote() || !is_pod {
+            continue;
+        }
+        let nat = OutboundNat { destinations: addresses, ..OutboundNat::default() };
+        let policies = [Policy::from(EndpointPolicy::OutboundNat(nat))];
+        let settings = serde_json::json!({ "Policies": policies });
+        let request = ModifyEndpoint::new(EndpointResource::Policy, RequestType::Add, &settings);
+        hcn.modify(Kind::Endpoint, id, RawJson::of(&request).get())?;
+    }
+    Ok(())
+}
+
+/// A proxy that has not run yet.
+fn start(plan: &Plan, changes: &[Change], spec: &NodeSpec, hns: &Hns) -> Running {
+    let clock = ManualClock::jumping();
+    let perspective = Perspective::of_node(
+        &*spec.name,
+        [spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address))],
+    );
+    let config =
+        Config { network_name: spec.network_name.clone(), enable_dsr: plan.dsr, ..plan.config.clone() };
+    let hcn: Arc<dyn Hcn> = Arc::new(hns.actor("proxy"));
+    let proxy = Proxy::new(
+        hcn,
+        Arc::new(clock.clone()),
+        Arc::new(SeededEntropy::new(plan.settings.seed)),
+        config,
+        NodeInput::default(),
+    );
+    let interface = Interface {
+        name: "vEthernet (Ethernet)".to_owned(),
+        mac: hns::Mac::from_octets(spec.host_mac()).to_string(),
+        addresses: spec.addresses.clone(),
+    };
+    let mut driver = Driver::new(Cluster::new(perspective.clone()), proxy, perspective, vec![interface]);
+    for change in changes {
+        driver.apply(change.clone());
+    }
+    Running { driver, clock }
+}
+
+/// The build that a Node's label speaks of, such as `10.0.20348`.
+pub(crate) fn profile_of_build(build: &str) -> Profile {
+    let number: u32 = build.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(20348);
+    match number {
+        0..20348 => Profile::Ws2019,
+        20348..25398 => Profile::Ws2022,
+        25398..=26100 => Profile::Ws2025,
+        _ => Profile::Newest,
+    }
+}
+
+/// A cluster in memory.
+pub struct World {
+    /// The machines.
+    pub simulation: Simulation,
+    /// The cluster's objects.
+    pub cluster: Cluster,
+    /// The proxies, by node.
+    pub proxies: BTreeMap<String, Running>,
+    /// What the proxies could not bring about.
+    pub failures: Vec<String>,
+}
+
+impl World {
+    /// Builds a cluster from the changes that its objects are.
+    pub fn build(changes: &[Change], plan: &Plan) -> anyhow::Result<Self> {
+        // The families that the nodes have, seen from no node in particular.
+        let mut cluster = Cluster::new(Perspective::of_node("", [IpFamily::V4, IpFamily::V6]));
+        for change in changes {
+            cluster.apply(change.clone());
+        }
+        let mut proxies = Proxies { plan, changes, running: BTreeMap::new(), failures: Vec::new() };
+        let simulation = Simulation::new(&cluster, &plan.settings, &mut proxies)?;
+        let (running, failures) = (proxies.running, proxies.failures);
+        Ok(Self { simulation, cluster, proxies: running, failures })
+    }
+
+    /// The Windows nodes' names.
+    pub fn windows_nodes(&self) -> Vec<String> {
+        self.cluster.nodes().filter(|node| node.windows).map(|node| node.name.to_string()).collect()
+    }
+
+    /// Who is meant by a place; `node`: the one of `--node`.
+    pub fn client(&self, origin: &Origin, node: Option<&str>) -> anyhow::Result<Client> {
+        match origin {
+            Origin::Pod(name) => {
+                let full = self.pod(name)?;
+                Ok(Client::Pod(full))
+            }
+            Origin::Node(name) => {
+                let windows = self.windows_nodes();
+                let name = name.as_deref().or(node).or(match &windows[..] {
+                    [only] => Some(only.as_str()),
+                    _ => None,
+                });
+                let Some(name) = name else {
+                    bail!(
+                        "which node? write node/NAME or give --node; Windows nodes: {}",
+                        windows.join(", ")
+                    );
+                };
+                if self.simulation.node(name).is_none() {
+                    let known: Vec<&str> = self.simulation.nodes().collect();
+                    bail!("there is no node {name}; nodes in the input: {}", known.join(", "));
+                }
+                Ok(Client::Node(name.to_owned()))
+            }
+            Origin::External(_) => Ok(Client::Outside),
+        }
+    }
+
+    /// `namespace/name` of a pod that was named with or without its namespace.
+    fn pod(&self, name: &Name) -> anyhow::Result<String> {
+        let found: Vec<&str> = self
+            .simulation
+            .pods()
+            .map(|(pod, _)| pod)
+            .filter(|pod| match &name.namespace {
+                Some(namespace) => **pod == format!("{namespace}/{}", name.name),
+                None => pod.rsplit('/').next() == Some(&name.name),
+            })
+            .collect();
+        match found[..] {
+            [one] => Ok(one.to_owned()),
+            [] => {
+                let mut known: Vec<&str> = self.simulation.pods().map(|(pod, _)| pod).collect();
+                known.truncate(10);
+                bail!("there is no running pod {}; pods in the input: {}", shown(name), known.join(", "))
+            }
+            _ => bail!("{} is the name of several pods; choose one of {}", name.name, found.join(", ")),
+        }
+    }
+
+    /// The address and port that a destination means.
+    pub fn target(&self, to: &Destination, protocol: Protocol) -> anyhow::Result<SocketAddr> {
+        match to {
+            Destination::Address(address) => Ok(*address),
+            Destination::Pod(name, port) => {
+                let full = self.pod(name)?;
+                let mut pods = self.cluster.nodes().flat_map(|node| self.cluster.pods_on(&node.name));
+                let pod = pods.find(|pod| format!("{}/{}", pod.namespace, pod.name) == full);
+                let address = pod.and_then(|pod| pod.ips.first().copied());
+                let address = address.with_context(|| format!("pod {full} has no address"))?;
+                Ok(SocketAddr::new(address, *port))
+            }
+            Destination::Service(name, port) => self.service(name, port, protocol),
+        }
+    }
+
+    fn service(&self, name: &Name, port: &str, protocol: Protocol) -> anyhow::Result<SocketAddr> {
+        let mut matches: Vec<(String, SocketAddr)> = Vec::new();
+        let mut ports: Vec<String> = Vec::new();
+        for key in self.cluster.services() {
+            let same = *key.name == *name.name
+                && name.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace);
+            let Some(view) = self.cluster.view(key).filter(|_| same) else { continue };
+            for view in &view.ports {
+                let wanted = view.port.to_string() == *port || *view.name == *port;
+                ports.push(format!("{}/{}", view.port, view.protocol));
+                if wanted && protocol_matches(view.protocol, protocol) {
+                    matches.push((key.to_string(), SocketAddr::new(view.cluster_ip, view.port)));
+                }
+            }
+        }
+        ports.sort_unstable();
+        ports.dedup();
+        matches.dedup();
+        match &matches[..] {
+            [(_, address)] => Ok(*address),
+            [(first, address), others @ ..] if others.iter().all(|(other, _)| other == first) => Ok(*address),
+            [] if ports.is_empty() => bail!("there is no Service {}", shown(name)),
+            [] => bail!(
+                "Service {} has no port {port} of that protocol; it has {}",
+                shown(name),
+                ports.join(", ")
+            ),
+            several => {
+                let names: Vec<&str> = several.iter().map(|(name, _)| &**name).collect();
+                bail!("{} is the name of several Services; choose one of {}", name.name, names.join(", "))
+            }
+        }
+    }
+
+    /// The client and the destination of a flow. Addresses outside are led to `node`.
+    pub fn resolve(&mut self, flow: &Flow, node: Option<&str>) -> anyhow::Result<(Client, SocketAddr)> {
+        let client = self.client(&flow.from, node)?;
+        let target = self.target(&flow.to, flow.protocol)?;
+        self.lead(target.ip(), node);
+        Ok((client, target))
+    }
+
+    /// Why nothing serves an address of a Service, as far as the Service's objects and the proxies know. None: it is
+    /// no Service's address.
+    pub fn missing(&self, target: SocketAddr, protocol: Protocol) -> Option<String> {
+        for key in self.cluster.services() {
+            let Some(view) = self.cluster.view(key) else { continue };
+            for port in &view.ports {
+                if !protocol_matches(port.protocol, protocol) {
+                    continue;
+                }
+                let vip = target.port() == port.port
+                    && (port.cluster_ip == target.ip()
+                        || port.external_ips.contains(&target.ip())
+                        || port.ingress_ips.contains(&target.ip()));
+                if !vip && port.node_port != Some(target.port()) {
+                    continue;
+                }
+                let cause = if port.cluster.is_empty() {
+                    format!("the Service has no usable backend ({} left out)", port.left_out.len())
+                } else {
+                    "HNS of the node holds no load balancer for it".to_owned()
+                };
+                let failures: Vec<&str> = self
+                    .failures
+                    .iter()
+                    .filter(|text| text.contains(&target.to_string()))
+                    .map(|text| &**text)
+                    .collect();
+                let failures =
+                    if failures.is_empty() { String::new() } else { format!("; {}", failures.join("; ")) };
+                return Some(format!(
+                    "no load balancer took the packet for {target} of Service {key}, port {}: {cause}{failures}",
+                    port.label()
+                ));
+            }
+        }
+        None
+    }
+
+    /// Gives the client outside one more address.
+    pub fn outside_address(&mut self, address: IpAddr) -> anyhow::Result<()> {
+        let host = IpNet::from(address);
+        let owns = self.simulation.with_stack(&Client::Outside, |stack, _| {
+            let own: Vec<IpAddr> = stack
+                .interfaces()
+                .flat_map(|interface| interface.addresses.iter().map(IpNet::addr))
+                .filter(|own| own.is_ipv4() == address.is_ipv4())
+                .collect();
+            if !own.contains(&address) {
+                stack.add_address(0, host);
+            }
+            own
+        })?;
+        let Some(via) = owns.first().copied().filter(|_| !owns.contains(&address)) else { return Ok(()) };
+        let fabric = self.simulation.fabric_mut();
+        let router = fabric.devices().find(|(_, name, _)| *name == "router").map(|(device, ..)| device);
+        if let Some(router) = router {
+            fabric.with(router, |machine, _, _| {
+                if let Some(stack) = machine.stack_mut(None) {
+                    stack.routes_mut().add(Route {
+                        destination: host,
+                        via: Some(via),
+                        interface: 0,
+                        metric: 0,
+                    });
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Leads an external or ingress address to a node: the asked one, else the first Windows node.
+    pub fn lead(&mut self, vip: IpAddr, node: Option<&str>) {
+        let is_vip = self.simulation.vips().any(|address| address == vip);
+        let first = self.windows_nodes();
+        if is_vip && let Some(node) = node.map(str::to_owned).or_else(|| first.first().cloned()) {
+            self.simulation.attract(vip, &node);
+        }
+    }
+}
+
+fn shown(name: &Name) -> String {
+    match &name.namespace {
+        Some(namespace) => format!("{namespace}/{}", name.name),
+        None => name.name.clone(),
+    }
+}
+
+fn protocol_matches(of_service: services::Protocol, wanted: Protocol) -> bool {
+    match wanted {
+        Protocol::Tcp => of_service == services::Protocol::Tcp,
+        Protocol::Udp => of_service == services::Protocol::Udp,
+    }
+}
