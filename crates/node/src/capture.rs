@@ -54,13 +54,12 @@ struct Note<'a> {
 
 impl<W: Write> Inner<W> {
     fn write(&mut self, note: &Note<'_>, frame: &[u8]) -> io::Result<()> {
-        let interface = match self.interfaces.get(note.interface) {
-            Some(&number) => number,
-            None => {
-                let number = self.writer.add_interface(note.interface, note.description)?;
-                self.interfaces.insert(note.interface.to_owned(), number);
-                number
-            }
+        let interface = if let Some(&number) = self.interfaces.get(note.interface) {
+            number
+        } else {
+            let number = self.writer.add_interface(note.interface, note.description)?;
+            self.interfaces.insert(note.interface.to_owned(), number);
+            number
         };
         self.packets += 1;
         let meta = PacketMeta {

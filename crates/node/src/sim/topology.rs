@@ -187,6 +187,29 @@ impl Topology {
         }
     }
 
+    /// Ranges for the client outside, one for each family, in which nothing of the cluster lies: out of those that are
+    /// kept for documentation (RFC 5737, RFC 3849) and measurements (RFC 2544).
+    pub(super) fn outside(&self) -> Vec<IpNet> {
+        let taken = |net: &IpNet| {
+            let single = self.vips.iter().chain(&self.outsiders).any(|address| net.contains(address));
+            let pods = self.nodes.iter().flat_map(|node| &node.pod_cidrs);
+            let segments = self.segments.iter().flat_map(|segment| &segment.nets);
+            let mut nets = pods.chain(segments).chain(&self.services);
+            single || nets.any(|other| net.contains(other) || other.contains(net))
+        };
+        let documentation = [[203, 0, 113, 0], [198, 51, 100, 0], [192, 0, 2, 0]];
+        let measurements = (0..=255).map(|n| [198, 18, n, 0]);
+        let v4 = documentation.into_iter().chain(measurements).map(|start| range(start.into(), 24, 64));
+        let v6 = (0..=255)
+            .map(|n| IpAddr::from([0x2001, 0xdb8, 0xffff, n, 0, 0, 0, 0]))
+            .map(|start| range(start, 24, 64));
+        v4.into_iter()
+            .find(|net| !taken(net))
+            .into_iter()
+            .chain(v6.into_iter().find(|net| !taken(net)))
+            .collect()
+    }
+
     /// The pod ranges of all nodes.
     pub(super) fn pod_cidrs(&self) -> Vec<IpNet> {
         self.nodes.iter().flat_map(|node| node.pod_cidrs.iter().copied()).collect()
@@ -211,13 +234,17 @@ mod tests {
 
     #[test]
     fn nodes_are_grouped_and_strangers_are_placed() {
-        let mut text = String::new();
-        for (name, address) in [("a", "192.0.2.1"), ("b", "192.0.2.12"), ("c", "198.51.100.7")] {
-            text += &format!(
-                "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{addresses: [{{type: InternalIP, address: {address}}}]}}\n---\n"
-            );
-        }
-        text += r#"
+        let node = |name: &str, address: &str| {
+            format!(
+                "apiVersion: v1
+kind: Node
+metadata: {{name: {name}}}
+status: {{addresses: [{{type: InternalIP, address: {address}}}]}}
+---"
+            )
+        };
+        let nodes = [node("a", "192.0.2.1"), node("b", "192.0.2.12"), node("c", "198.51.100.7")].join("\n");
+        let service = "
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
@@ -228,16 +255,19 @@ kind: EndpointSlice
 metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
 ports: [{port: 8080}]
-endpoints: [{addresses: [192.0.2.2]}, {addresses: [203.0.113.5]}, {addresses: [192.0.2.12]}]
-"#;
+endpoints: [{addresses: [192.0.2.2]}, {addresses: [198.18.0.5]}, {addresses: [192.0.2.12]}]
+";
+        let text = nodes + service;
         let topology = Topology::of(&cluster(&text));
         assert_eq!(topology.segments.len(), 2);
         assert_eq!(topology.nodes.iter().map(|node| node.segment).collect::<Vec<_>>(), [0, 0, 1]);
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(topology.segments[0].hosts, [ip("192.0.2.2")]);
         assert_eq!(topology.segments[0].routers, ["192.0.2.3/24".parse::<IpNet>().unwrap()]);
-        assert_eq!(topology.outsiders, [ip("203.0.113.5")]);
+        assert_eq!(topology.outsiders, [ip("198.18.0.5")]);
         assert_eq!(topology.served[&ip("192.0.2.12")], BTreeSet::from([(Transport::Tcp, 8080)]));
+        let outside: Vec<String> = topology.outside().iter().map(ToString::to_string).collect();
+        assert_eq!(outside, ["198.18.1.0/24", "2001:db8:ffff::/64"], "what is taken keeps its range");
         assert_eq!(topology.vips, BTreeSet::from([ip("203.0.113.80")]));
         assert_eq!(topology.services, BTreeSet::from(["10.60.0.0/16".parse().unwrap()]));
     }
