@@ -191,6 +191,9 @@ impl<'a> Tx<'a> {
 
     /// The objects that were touched, each once, as they were before.
     pub(crate) fn before(&self) -> Vec<crate::program::Touched> {
+        if self.undo.len() == 1 {
+            return self.undo.clone();
+        }
         let mut seen = rustc_hash::FxHashSet::default();
         let first = self.undo.iter().filter(|(kind, id, _)| seen.insert((*kind, *id)));
         first.cloned().collect()

@@ -25,7 +25,7 @@ pub(super) struct Build {
 
 impl Build {
     pub(super) fn ranked(rank: u64) -> Self {
-        Self { entries: Vec::new(), rank }
+        Self { entries: Vec::with_capacity(8), rank }
     }
 
     pub(super) fn put(&mut self, key: Key, item: Item) {

@@ -276,29 +276,31 @@ impl Table {
 /// Changes by the place that they must have: what others stand on comes first and goes last.
 #[derive(Default)]
 struct Ordered {
-    phases: [Vec<Change>; 16],
+    list: Vec<(u8, Change)>,
     /// Groups that are new: their rules go with them.
-    fresh: FxHashMap<GroupKey, (Arc<GroupSpec>, Vec<Arc<Rule>>)>,
-    fresh_order: Vec<GroupKey>,
-    rules: Vec<(GroupKey, Arc<Rule>)>,
+    fresh: FxHashMap<GroupKey, GroupSpec>,
     gone_groups: FxHashSet<GroupKey>,
-    gone_rules: Vec<(GroupKey, Arc<str>)>,
     gone_ports: FxHashSet<Uuid>,
-    gone_layers: Vec<(Uuid, Arc<str>)>,
+}
+
+/// Where changes stand that may come to nothing: see [`Ordered::finish`].
+mod phase {
+    pub(super) const GROUP: u8 = 6;
+    pub(super) const RULE: u8 = 7;
+    pub(super) const RULE_GONE: u8 = 10;
+    pub(super) const LAYER_GONE: u8 = 13;
 }
 
 impl Ordered {
     fn put(&mut self, key: Key, item: Item, existed: bool) {
         let (phase, change) = match (key, item) {
-            (Key::Group(key), Item::Group(spec)) if !existed => {
-                self.fresh_order.push(key.clone());
-                self.fresh.insert(key, (spec, Vec::new()));
-                return;
+            (Key::Group(key), Item::Group(spec)) => {
+                if !existed {
+                    self.fresh.insert(key, (*spec).clone());
+                }
+                (phase::GROUP, Change::PutGroup((*spec).clone()))
             }
-            (Key::Rule(group, _), Item::Rule(rule)) => {
-                self.rules.push((group, rule));
-                return;
-            }
+            (Key::Rule(group, _), Item::Rule(rule)) => (phase::RULE, Change::PutRule { group, rule }),
             (Key::Attach(port, layer, group), _) => (8, Change::Attach { port, layer, group }),
             (Key::Layer(port, _), Item::Layer(layer)) => (3, Change::PutLayer { port, layer }),
             (_, Item::Settings(settings)) => (0, Change::Settings((*settings).clone())),
@@ -306,31 +308,24 @@ impl Ordered {
             (_, Item::Port(port)) => (2, Change::PutPort((*port).clone())),
             (_, Item::Pool(pool)) => (4, Change::PutPool((*pool).clone())),
             (_, Item::Tag(tag)) => (5, Change::PutTag((*tag).clone())),
-            (_, Item::Group(spec)) => (6, Change::PutGroup((*spec).clone())),
             (_, Item::Neighbor(neighbor)) => (5, Change::PutNeighbor(neighbor)),
             // A key and an item of different kinds are never put together.
-            (_, Item::Layer(_) | Item::Rule(_) | Item::Attach) => return,
+            (_, Item::Group(_) | Item::Layer(_) | Item::Rule(_) | Item::Attach) => return,
         };
-        self.phases[phase].push(change);
+        self.list.push((phase, change));
     }
 
     fn remove(&mut self, key: Key) {
-        let (phase, change) = match key {
+        let placed = match key {
             // There is always a switch.
             Key::Settings => return,
             Key::Attach(port, layer, group) => (9, Change::Detach { port, layer, group }),
-            Key::Rule(group, rule) => {
-                self.gone_rules.push((group, rule));
-                return;
-            }
+            Key::Rule(group, rule) => (phase::RULE_GONE, Change::RemoveRule { group, rule }),
             Key::Group(group) => {
                 self.gone_groups.insert(group.clone());
                 (11, Change::RemoveGroup(group))
             }
-            Key::Layer(port, layer) => {
-                self.gone_layers.push((port, layer));
-                return;
-            }
+            Key::Layer(port, layer) => (phase::LAYER_GONE, Change::RemoveLayer { port, layer }),
             Key::Pool(pool) => (12, Change::RemovePool(pool)),
             Key::Port(port) => {
                 self.gone_ports.insert(port);
@@ -340,33 +335,40 @@ impl Ordered {
             Key::Neighbor(segment, address) => (13, Change::RemoveNeighbor { segment, address }),
             Key::Segment(segment) => (15, Change::RemoveSegment(segment)),
         };
-        self.phases[phase].push(change);
+        self.list.push(placed);
     }
 
-    fn finish(mut self) -> Vec<Change> {
-        for (group, rule) in self.rules {
-            match self.fresh.get_mut(&group) {
-                Some((_, rules)) => rules.push(rule),
-                None => self.phases[7].push(Change::PutRule { group, rule }),
+    fn finish(self) -> Vec<Change> {
+        let Self { mut list, mut fresh, gone_groups, gone_ports } = self;
+        list.sort_by_key(|(phase, _)| *phase);
+        if !fresh.is_empty() {
+            list.retain_mut(|(_, change)| match change {
+                Change::PutRule { group, rule } => match fresh.get_mut(group) {
+                    Some(spec) => {
+                        spec.rules.push(Arc::clone(rule));
+                        false
+                    }
+                    None => true,
+                },
+                _ => true,
+            });
+            for (_, change) in &mut list {
+                if let Change::PutGroup(spec) = change
+                    && let Some(whole) = fresh.remove(&spec.key)
+                {
+                    *spec = whole;
+                }
             }
         }
-        for key in self.fresh_order {
-            let Some((spec, rules)) = self.fresh.remove(&key) else { continue };
-            let mut spec = (*spec).clone();
-            spec.rules.extend(rules);
-            self.phases[6].push(Change::PutGroup(spec));
+        // A group takes its rules with it, a port its layers.
+        if !gone_groups.is_empty() || !gone_ports.is_empty() {
+            list.retain(|(_, change)| match change {
+                Change::RemoveRule { group, .. } => !gone_groups.contains(group),
+                Change::RemoveLayer { port, .. } => !gone_ports.contains(port),
+                _ => true,
+            });
         }
-        for (group, rule) in self.gone_rules {
-            if !self.gone_groups.contains(&group) {
-                self.phases[10].push(Change::RemoveRule { group, rule });
-            }
-        }
-        for (port, layer) in self.gone_layers {
-            if !self.gone_ports.contains(&port) {
-                self.phases[13].push(Change::RemoveLayer { port, layer });
-            }
-        }
-        self.phases.into_iter().flatten().collect()
+        list.into_iter().map(|(_, change)| change).collect()
     }
 }
 
