@@ -135,6 +135,11 @@ impl Subject<'_> {
                 build.neighbor(self.view.facts.segment, address, router);
             }
             let Some(pa) = self.policies.provider.filter(|&pa| pa != address) else { continue };
+            // A backend outside of the overlay is given with the own node's provider address: it is reached natively.
+            // An address that stands for the host (a Service's) has the host's MAC as well.
+            if pa == provider && self.mac != self.cx.ports.mac {
+                continue;
+            }
             let vni = self.vsid(address).or_else(|| self.view.vsids().first().copied()).unwrap_or_default();
             let group = &self.view.shared.encap[at(Family::of(address))];
             let Some(action) = network::encap(self.cx, (provider, router), pa, Some(self.mac), vni) else {
@@ -177,9 +182,10 @@ impl Subject<'_> {
                 }
             }
             self.wire(family, &own, build);
-            if self.view.is_bridged() {
+            let overlay = self.view.is_overlay();
+            if self.view.is_bridged() || overlay {
                 // What the host's port sent to a local backend is on its way.
-                let group = network::host_route(family, false);
+                let group = network::host_route(family, overlay);
                 build
                     .rule(&group.key, rule(format!("LOCAL_{name}"), 100, FINAL, to_any(&own), Action::Allow));
             }

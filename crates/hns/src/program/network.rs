@@ -207,8 +207,8 @@ fn host_side(cx: &Cx<'_>, view: &NetworkView, build: &mut Build) {
         build.attach(cx.ports.host, &names.vnet_encap, &view.shared.encap[at(family)], false);
         let group = host_route(family, true);
         build.own_group(cx.ports.host, &names.vnet_pa_route, &group, true);
-        let conditions = Conditions { encapsulated: Some(true), ..Conditions::default() };
-        let route = rule("PA_ROUTE", rank::PA_ROUTE, FINAL, conditions, Action::PaRoute(PaRoute::default()));
+        let route = PaRoute { native: NativeRoute::Readdressed, ..PaRoute::default() };
+        let route = rule("PA_ROUTE", rank::PA_ROUTE, FINAL, Conditions::any(), Action::PaRoute(route));
         build.share(Key::Rule(group.key.clone(), Arc::clone(&route.id)), Item::Rule(Arc::new(route)));
     }
 }

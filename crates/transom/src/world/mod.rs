@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use hcn::json::RawJson;
 use hcn::modify::{EndpointResource, ModifyEndpoint, RequestType};
-use hcn::policy::endpoint::{EndpointPolicy, OutboundNat};
+use hcn::policy::endpoint::{EndpointPolicy, NatFlags, OutboundNat};
 use hcn::time::{Clock, ManualClock, SeededEntropy};
 use hcn::{Endpoint, Hcn, HcnExt, Kind, Policy, Query};
 use hns::faults::FaultPlan;
@@ -130,17 +130,25 @@ impl Agents for Proxies<'_> {
 fn allow_loopback(node: &Furnishing<'_>) -> hcn::Result<()> {
     let hcn = node.hns.actor("cni");
     for (id, endpoint) in hcn.list::<Endpoint>(&Query::all())? {
-        let addresses: Vec<String> = endpoint.addresses().map(|address| address.to_string()).collect();
         let is_pod = node
             .node
             .pods
             .iter()
-            .any(|pod| pod.addresses.iter().any(|address| addresses.contains(&address.to_string())));
+            .any(|pod| pod.addresses.iter().any(|address| endpoint.addresses().any(|own| own == *address)));
         if endpoint.is_remote() || !is_pod {
             continue;
         }
-        let nat = OutboundNat { destinations: addresses, ..OutboundNat::default() };
-        let policies = [Policy::from(EndpointPolicy::OutboundNat(nat))];
+        // A policy speaks of one family.
+        let policies: Vec<Policy> = [NatFlags::default(), NatFlags::IPV6]
+            .into_iter()
+            .filter_map(|flags| {
+                let v6 = flags == NatFlags::IPV6;
+                let destinations: Vec<String> =
+                    endpoint.addresses().filter(|own| own.is_ipv6() == v6).map(|own| own.to_string()).collect();
+                let nat = OutboundNat { destinations, flags, ..OutboundNat::default() };
+                (!nat.destinations.is_empty()).then(|| EndpointPolicy::OutboundNat(nat).into())
+            })
+            .collect();
         let settings = serde_json::json!({ "Policies": policies });
         let request = ModifyEndpoint::new(EndpointResource::Policy, RequestType::Add, &settings);
         hcn.modify(Kind::Endpoint, id, RawJson::of(&request).get())?;
