@@ -31,7 +31,8 @@ pub(crate) struct Case {
     pub(crate) about: String,
     /// Who asks: `pod/NAME`, `node/NAME` or `external`.
     pub(crate) from: String,
-    /// Whom: `svc/NAME:PORT`, `pod/NAME:PORT` or `IP:PORT`; `ping IP` for an echo.
+    /// Whom: `svc/NAME:PORT`, `pod/NAME:PORT` or `IP:PORT`; `ping IP` for an echo. `outside` stands for
+    /// the address of the client outside.
     pub(crate) to: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) udp: bool,

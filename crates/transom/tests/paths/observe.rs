@@ -43,10 +43,11 @@ pub(crate) fn run(file: &mut CaseFile) {
 
 fn one(case: &Case, world: &mut World, recorder: &Recorder, names: &Names) -> Expected {
     let from: Origin = case.from.parse().unwrap_or_else(|error| panic!("{}: {error}", case.id));
-    if let Some(address) = case.to.strip_prefix("ping ") {
+    let wanted = case.to.replace("outside", &outside(world).to_string());
+    if let Some(address) = wanted.strip_prefix("ping ") {
         return ping(&from, address.parse().unwrap(), world, recorder, names);
     }
-    let to: Destination = case.to.parse().unwrap_or_else(|error| panic!("{}: {error}", case.id));
+    let to: Destination = wanted.parse().unwrap_or_else(|error| panic!("{}: {error}", case.id));
     let (protocol, transport) =
         if case.udp { (Protocol::Udp, Transport::Udp) } else { (Protocol::Tcp, Transport::Tcp) };
     let flow = Flow { from, to, protocol };
@@ -88,6 +89,18 @@ fn one(case: &Case, world: &mut World, recorder: &Recorder, names: &Names) -> Ex
     let refusal =
         if answered.is_some() { String::new() } else { way(&journey, Role::Refusal, names, &mut ports) };
     Expected { outcome, request, reply, refusal }
+}
+
+/// The IPv4 address of the client outside.
+fn outside(world: &mut World) -> std::net::IpAddr {
+    let first = |stack: &mut node::stack::Stack, _| {
+        stack
+            .interfaces()
+            .flat_map(|interface| interface.addresses.clone())
+            .map(|net| net.addr())
+            .find(std::net::IpAddr::is_ipv4)
+    };
+    world.simulation.with_stack(&Client::Outside, first).unwrap().unwrap()
 }
 
 fn ping(
