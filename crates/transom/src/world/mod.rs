@@ -130,11 +130,10 @@ impl Agents for Proxies<'_> {
 fn allow_loopback(node: &Furnishing<'_>) -> hcn::Result<()> {
     let hcn = node.hns.actor("cni");
     for (id, endpoint) in hcn.list::<Endpoint>(&Query::all())? {
-        let is_pod = node
-            .node
-            .pods
-            .iter()
-            .any(|pod| pod.addresses.iter().any(|address| endpoint.addresses().any(|own| own == *address)));
+        let is_pod =
+            node.node.pods.iter().any(|pod| {
+                pod.addresses.iter().any(|address| endpoint.addresses().any(|own| own == *address))
+            });
         if endpoint.is_remote() || !is_pod {
             continue;
         }
@@ -143,8 +142,11 @@ fn allow_loopback(node: &Furnishing<'_>) -> hcn::Result<()> {
             .into_iter()
             .filter_map(|flags| {
                 let v6 = flags == NatFlags::IPV6;
-                let destinations: Vec<String> =
-                    endpoint.addresses().filter(|own| own.is_ipv6() == v6).map(|own| own.to_string()).collect();
+                let destinations: Vec<String> = endpoint
+                    .addresses()
+                    .filter(|own| own.is_ipv6() == v6)
+                    .map(|own| own.to_string())
+                    .collect();
                 let nat = OutboundNat { destinations, flags, ..OutboundNat::default() };
                 (!nat.destinations.is_empty()).then(|| EndpointPolicy::OutboundNat(nat).into())
             })

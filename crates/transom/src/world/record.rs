@@ -176,6 +176,8 @@ pub struct Passage {
     pub forward: Option<(Option<String>, Why)>,
     /// A rule sent it back.
     pub hairpin: bool,
+    /// It waits for a next hop here, and passes once more when that is resolved.
+    pub pending: bool,
     /// Why it was dropped, and by which rule.
     pub dropped: Option<(DropReason, Option<RuleRef>)>,
 }
@@ -257,6 +259,7 @@ impl Journey {
                             passage.forward = Some((to.map(|port| names.port(&passage.node, port)), *why));
                         }
                         Event::Hairpin { .. } => passage.hairpin = true,
+                        Event::Pending { .. } => passage.pending = true,
                         _ => {}
                     }
                 }
@@ -275,12 +278,13 @@ impl Journey {
         Self { steps }
     }
 
-    /// The first time that a packet of a role passes each place.
+    /// The first time that a packet of a role passes each place. Passes that end with waiting for a next hop do not count.
     pub fn first(&self, role: Role) -> Vec<&Step> {
         let mut seen: Vec<(String, Option<Direction>)> = Vec::new();
         let mut steps = Vec::new();
         for (of, step) in &self.steps {
-            if *of != role {
+            let waits = matches!(step, Step::Port(passage) if passage.pending);
+            if *of != role || waits {
                 continue;
             }
             let place = match step {
@@ -329,6 +333,7 @@ fn passage(node: &str, at: &Sighting, frame: &[u8], names: &Names) -> Passage {
         layers: Vec::new(),
         forward: None,
         hairpin: false,
+        pending: false,
         dropped: None,
     }
 }
