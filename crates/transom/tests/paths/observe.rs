@@ -43,7 +43,8 @@ pub(crate) fn run(file: &mut CaseFile) {
 
 fn one(case: &Case, world: &mut World, recorder: &Recorder, names: &Names) -> Expected {
     let from: Origin = case.from.parse().unwrap_or_else(|error| panic!("{}: {error}", case.id));
-    let wanted = case.to.replace("outside", &outside(world).to_string());
+    let wanted = case.to.replace("outside6", &outside(world, true).to_string());
+    let wanted = wanted.replace("outside", &outside(world, false).to_string());
     if let Some(address) = wanted.strip_prefix("ping ") {
         return ping(&from, address.parse().unwrap(), world, recorder, names);
     }
@@ -91,14 +92,14 @@ fn one(case: &Case, world: &mut World, recorder: &Recorder, names: &Names) -> Ex
     Expected { outcome, request, reply, refusal }
 }
 
-/// The IPv4 address of the client outside.
-fn outside(world: &mut World) -> std::net::IpAddr {
-    let first = |stack: &mut node::stack::Stack, _| {
+/// The address of the client outside.
+fn outside(world: &mut World, ipv6: bool) -> std::net::IpAddr {
+    let first = move |stack: &mut node::stack::Stack, _| {
         stack
             .interfaces()
             .flat_map(|interface| interface.addresses.clone())
             .map(|net| net.addr())
-            .find(std::net::IpAddr::is_ipv4)
+            .find(|address| address.is_ipv6() == ipv6)
     };
     world.simulation.with_stack(&Client::Outside, first).unwrap().unwrap()
 }
