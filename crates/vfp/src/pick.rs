@@ -123,6 +123,20 @@ mod tests {
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
 
+    /// Clients of one network and destinations of another, one behind the other as they are given out.
+    #[test]
+    fn neighbours_spread() {
+        let all = dips(10);
+        for client in [1_u32 << 24 | 10, 10 << 24 | 0x32_0200] {
+            let mut counts = [0_u32; 10];
+            for number in 0..10_000 {
+                let dip = choose(hash(0, [0, u64::from(client + number)]), &all);
+                counts[all.iter().position(|other| other == dip).unwrap()] += 1;
+            }
+            assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        }
+    }
+
     /// Values computed from the module's description; a change breaks the affinity of running clusters.
     #[test]
     fn the_hash_is_the_documented_one() {
