@@ -14,11 +14,13 @@ mod cluster;
 mod documents;
 mod frames;
 pub mod mutate;
+mod node;
 mod words;
 
 pub use calls::{fault_plan, hns_calls, v1_call};
 pub use cluster::manifest;
 pub use documents::{filter, hcn_document, v1_document};
+pub use node::node_frames;
 pub use frames::{pcapng_reader, wire_build_error, wire_parse, wire_rewrite};
 
 /// What became of an input.
@@ -55,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_parse", run: wire_parse, dictionary: words::FRAMES, share: 1 },
     Target { name: "wire_build_error", run: wire_build_error, dictionary: words::FRAMES, share: 1 },
     Target { name: "wire_rewrite", run: wire_rewrite, dictionary: words::FRAMES, share: 1 },
+    Target { name: "node_frames", run: node_frames, dictionary: words::FRAMES, share: 8 },
     Target { name: "pcapng_reader", run: pcapng_reader, dictionary: words::CAPTURES, share: 1 },
 ];
 

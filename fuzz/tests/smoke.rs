@@ -136,6 +136,7 @@ smoke_of!(
     wire_parse,
     wire_build_error,
     wire_rewrite,
+    node_frames,
     pcapng_reader,
 );
 

@@ -24,6 +24,7 @@ pub mod counters;
 mod drop_reason;
 mod dry;
 pub mod dump;
+mod export;
 mod flow;
 mod group;
 pub mod model;
