@@ -27,7 +27,7 @@ mod table;
 pub(crate) use table::{IdMap, Row, Table, in_order};
 
 /// Sequence numbers leave gaps, so that an object can be placed right beside another one (F-DUPIP).
-const SEQ_STEP: u64 = 1 << 16;
+pub(crate) const SEQ_STEP: u64 = 1 << 16;
 
 /// What one network gives out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -182,10 +182,9 @@ impl Subject<'_> {
                 }
             }
             self.wire(family, &own, build);
-            let overlay = self.view.is_overlay();
-            if self.view.is_bridged() || overlay {
+            if self.view.is_bridged() || self.view.tunnel().is_some() {
                 // What the host's port sent to a local backend is on its way.
-                let group = network::host_route(family, overlay);
+                let group = network::host_route(family);
                 build
                     .rule(&group.key, rule(format!("LOCAL_{name}"), 100, FINAL, to_any(&own), Action::Allow));
             }

@@ -42,6 +42,7 @@ mod words;
 pub(crate) use host::{HostPorts, settings};
 use table::{Key, Source, Table};
 use view::NetworkView;
+pub(crate) use view::segment;
 
 /// A switch that carries out what HNS programs.
 pub trait Datapath: Send + Sync {

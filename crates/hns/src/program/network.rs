@@ -32,10 +32,22 @@ pub(super) fn tag(view: &NetworkView, set: &str) -> String {
 }
 
 /// Where the host's port asks for the next hop: of outer headers, and of packets that it readdressed.
-pub(super) fn host_route(family: Family, encapsulated: bool) -> Group {
+pub(super) fn host_route(family: Family) -> Group {
     let id = format!("VNET_GROUP_PA_ROUTE_{}_OUT", capital(family));
-    let (scope, priority) = if encapsulated { ("host/overlay", 200) } else { ("host", 210) };
-    Group::new(scope, &layers().vnet_pa_route, &id, vfp::model::Direction::Out, family, priority)
+    Group::new("host", &layers().vnet_pa_route, &id, vfp::model::Direction::Out, family, 200)
+}
+
+/// The layer and its groups, which overlays and bridges share.
+fn host_routes(cx: &Cx<'_>, build: &mut Build) {
+    let names = layers();
+    build.layer(cx.ports.host, layer(&names.vnet_pa_route, priority::vnet_pa_route, false), true);
+    for family in FAMILIES {
+        let group = host_route(family);
+        build.own_group(cx.ports.host, &names.vnet_pa_route, &group, true);
+        let route = PaRoute { native: NativeRoute::Readdressed, ..PaRoute::default() };
+        let route = rule("PA_ROUTE", rank::PA_ROUTE, FINAL, Conditions::any(), Action::PaRoute(route));
+        build.share(Key::Rule(group.key.clone(), Arc::clone(&route.id)), Item::Rule(Arc::new(route)));
+    }
 }
 
 /// Where frames of an L2Tunnel network are sent to the wire.
@@ -202,15 +214,10 @@ fn overlay(cx: &Cx<'_>, view: &NetworkView, policies: &[NetworkPolicy], build: &
 fn host_side(cx: &Cx<'_>, view: &NetworkView, build: &mut Build) {
     let names = layers();
     build.layer(cx.ports.host, layer(&names.vnet_encap, priority::vnet_encap, false), true);
-    build.layer(cx.ports.host, layer(&names.vnet_pa_route, priority::vnet_pa_route, false), true);
     for family in FAMILIES {
         build.attach(cx.ports.host, &names.vnet_encap, &view.shared.encap[at(family)], false);
-        let group = host_route(family, true);
-        build.own_group(cx.ports.host, &names.vnet_pa_route, &group, true);
-        let route = PaRoute { native: NativeRoute::Readdressed, ..PaRoute::default() };
-        let route = rule("PA_ROUTE", rank::PA_ROUTE, FINAL, Conditions::any(), Action::PaRoute(route));
-        build.share(Key::Rule(group.key.clone(), Arc::clone(&route.id)), Item::Rule(Arc::new(route)));
     }
+    host_routes(cx, build);
 }
 
 /// The encapsulation towards one provider address; none where there is no such tunnel: its ends are of one family,
@@ -279,17 +286,10 @@ fn wire(cx: &Cx<'_>, view: &NetworkView, build: &mut Build) {
 
 /// Packets that the host's port readdressed take the host's routes, those to local endpoints excepted.
 fn bridge(cx: &Cx<'_>, view: &NetworkView, build: &mut Build) {
-    let names = layers();
-    build.layer(cx.ports.host, layer(&names.vnet_pa_route, priority::vnet_pa_route, false), true);
-    for family in FAMILIES {
-        build.group(&view.shared.pa_route[at(family)], false);
-        let group = host_route(family, false);
-        build.own_group(cx.ports.host, &names.vnet_pa_route, &group, true);
-        let conditions = Conditions { encapsulated: Some(false), ..Conditions::default() };
-        let route = PaRoute { native: NativeRoute::Readdressed, ..PaRoute::default() };
-        let route = rule("PA_ROUTE", rank::PA_ROUTE, FINAL, conditions, Action::PaRoute(route));
-        build.share(Key::Rule(group.key.clone(), Arc::clone(&route.id)), Item::Rule(Arc::new(route)));
+    for group in &view.shared.pa_route {
+        build.group(group, false);
     }
+    host_routes(cx, build);
 }
 
 /// A NAT network: the host's port translates what leaves it to the node's address.

@@ -17,9 +17,12 @@ use wire::Mac;
 use super::words::{self, FAMILIES, Group, capital, mixed};
 use crate::network::has_management_address;
 use crate::record::NetworkRecord;
+use crate::state::SEQ_STEP;
 
-/// Sequence numbers of objects are multiples of this; see [`crate::state`].
-const SEQ_STEP: u64 = 1 << 16;
+/// The segment of a network: its place among all objects, so that it is the same after a restart.
+pub(crate) fn segment(record: &NetworkRecord) -> u32 {
+    u32::try_from(record.seq / SEQ_STEP).unwrap_or(u32::MAX)
+}
 
 /// A subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ impl NetworkView {
         let mode = record.doc.network_mode();
         let ready = !has_management_address(&mode) || now >= record.ready_at;
         let mut facts = Facts {
-            segment: u32::try_from(record.seq / SEQ_STEP).unwrap_or(u32::MAX),
+            segment: segment(record),
             ready,
             management: record.management.filter(|_| ready),
             router: record.dr_mac.as_deref().filter(|_| ready).and_then(|text| text.parse().ok()),

@@ -98,6 +98,19 @@ impl Hns {
         state.endpoints.iter().find(has).and_then(|record| record.doc.id)
     }
 
+    /// The number of a network's segment of the switch.
+    pub fn segment_of(&self, network: Guid) -> Option<u32> {
+        let state = self.inner.state.read();
+        state.networks.get(network).map(|record| program::segment(record))
+    }
+
+    /// The network whose segment has this number.
+    pub fn network_of_segment(&self, segment: u32) -> Option<Guid> {
+        let state = self.inner.state.read();
+        let found = state.networks.iter().find(|record| program::segment(record) == segment);
+        found.and_then(|record| record.doc.id)
+    }
+
     /// The subnets that the host's stack reaches directly on the switch: those of overlays and of networks with a
     /// HostRoute policy, and those whose gateway the host is.
     pub fn host_routes(&self) -> Vec<HostRoute> {

@@ -186,6 +186,41 @@ fn stale_rules_stay_until_the_network_goes_or_the_service_restarts() {
     }
 }
 
+#[test]
+fn who_joins_the_switch_to_a_machine_finds_its_way() {
+    let world = World::new();
+    let network = world.network("Overlay", "");
+    let pod = world.pod(network, 5, "10.50.1.5", "");
+    let other = world.endpoint(network, 6, "10.50.1.6", false, "");
+    let namespace = world.make(Kind::Namespace, 0xA, None, r#""Type":"Host""#);
+    let json =
+        format!(r#"{{"ResourceType":"Endpoint","RequestType":"Add","Settings":{{"EndpointId":"{other}"}}}}"#);
+    world.hns.modify(Kind::Namespace, namespace, &json).unwrap();
+    let items = world.ledger.items();
+    let port = |id: Uuid| match items.get(&Key::Port(id)) {
+        Some(Item::Port(port)) => (**port).clone(),
+        found => panic!("{id}: {found:?}"),
+    };
+    assert_eq!(port(world.hns.host_port()).kind, vfp::model::PortKind::Host);
+    assert_eq!(port(world.hns.external_port()).kind, vfp::model::PortKind::External);
+    let seat = world.hns.port_of(pod).unwrap();
+    assert_eq!((seat.port, seat.namespace, seat.compartment), (id(0x1005).uuid(), None, None));
+    assert_eq!(seat.addresses[0].to_string(), "10.50.1.5/24");
+    assert_eq!(seat.gateways[0].to_string(), "10.50.1.1");
+    let joined = world.hns.ports_of_namespace(namespace);
+    assert_eq!((joined.len(), joined[0].endpoint, joined[0].compartment), (1, other, Some(2)));
+    assert_eq!(world.hns.ports_of_compartment(2), joined);
+    assert_eq!(world.hns.endpoint_ports().len(), 2);
+    let segment = world.hns.segment_of(network).unwrap();
+    assert_eq!(
+        (port(joined[0].port).segment, world.hns.network_of_segment(segment)),
+        (segment, Some(network))
+    );
+    assert_eq!(world.hns.port_of(id(99)), None);
+    world.hns.restart(Loss::None).unwrap();
+    assert_eq!(world.hns.segment_of(network), Some(segment));
+}
+
 /// A datapath that refuses everything.
 struct Refuses;
 
