@@ -135,7 +135,9 @@ impl Command {
         while let Some(word) = words.get(at).map(AsRef::as_ref) {
             at += 1;
             let Some(name) = word.strip_prefix('/') else {
-                return Err(CtrlError::Usage(format!("{word:?} is no selector and no verb; those begin with /")));
+                return Err(CtrlError::Usage(format!(
+                    "{word:?} is no selector and no verb; those begin with /"
+                )));
             };
             let (name, mut value) = match name.split_once(':') {
                 Some((name, value)) => (name.to_ascii_lowercase(), Some(value.to_owned())),
@@ -202,11 +204,9 @@ mod tests {
             layer: Some("L".to_owned()),
             ..Command::new(Verb::ListRule)
         };
-        for line in [
-            "/port P /layer L /list-rule",
-            "/list-rule /layer L /port P",
-            "/port:P /LIST-RULE /Layer:L",
-        ] {
+        for line in
+            ["/port P /layer L /list-rule", "/list-rule /layer L /port P", "/port:P /LIST-RULE /Layer:L"]
+        {
             let words: Vec<&str> = line.split(' ').collect();
             assert_eq!(Command::parse(&words), Ok(wanted.clone()), "{line}");
         }

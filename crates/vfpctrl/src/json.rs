@@ -27,7 +27,8 @@ pub(crate) fn print(switch: &Switch, command: &Command, _: Duration) -> Result<S
         Verb::ListRule | Verb::GetRuleCounter | Verb::GetRuleInfo => rules(switch, command)?,
         Verb::GetPortCounter => counters(switch, command)?,
         other => {
-            let text = format!("/format 1 is known for ports, rules and port counters, not for /{}", other.word());
+            let text =
+                format!("/format 1 is known for ports, rules and port counters, not for /{}", other.word());
             return Err(CtrlError::Usage(text));
         }
     };

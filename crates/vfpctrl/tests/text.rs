@@ -6,9 +6,9 @@ use std::time::Duration;
 use smallvec::smallvec;
 use uuid::Uuid;
 use vfp::model::{
-    Action, AddressSet, Change, Conditions, Dip, Direction, Distribution, Family, GroupKey, GroupSpec, LayerFlags,
-    LayerSpec, LbFlags, LbNat, PoolKey, PoolRange, PoolSpec, PortKind, PortRange, PortSpec, Rule, RuleFlags,
-    SwitchSettings, DynNat, DynNatFlags,
+    Action, AddressSet, Change, Conditions, Dip, Direction, Distribution, DynNat, DynNatFlags, Family,
+    GroupKey, GroupSpec, LayerFlags, LayerSpec, LbFlags, LbNat, PoolKey, PoolRange, PoolSpec, PortKind,
+    PortRange, PortSpec, Rule, RuleFlags, SwitchSettings,
 };
 use vfp::{Env, NoRoutes, Output, Switch};
 use wire::build::FrameBuilder;
@@ -64,9 +64,7 @@ fn switch() -> Switch {
             ..Conditions::default()
         },
         Action::LbNat(LbNat {
-            dips: vec![
-                Dip { address: [10, 50, 1, 6].into(), port: Some(8080), mac: Some(OTHER_MAC) },
-            ],
+            dips: vec![Dip { address: [10, 50, 1, 6].into(), port: Some(8080), mac: Some(OTHER_MAC) }],
             flags: LbFlags::REWRITE_ADDRESS | LbFlags::REWRITE_PORT | LbFlags::FLOW | LbFlags::FIX_MAC,
             distribution: Distribution::FiveTuple,
             source: None,
@@ -76,7 +74,11 @@ fn switch() -> Switch {
     let snat = rule(
         "SNAT_TCP_OUTBOUNDNAT_1_192.0.2.11",
         200,
-        Conditions { protocols: smallvec![6], sources: AddressSet::one([10, 50, 1, 5].into()), ..Conditions::default() },
+        Conditions {
+            protocols: smallvec![6],
+            sources: AddressSet::one([10, 50, 1, 5].into()),
+            ..Conditions::default()
+        },
         Action::DynNat(DynNat { pool: pool.clone(), flags: DynNatFlags::RECLAIM_TIME_WAIT }),
     );
     let group = |id: &str, rules| {
@@ -115,7 +117,12 @@ fn switch() -> Switch {
                 name: pool.0.clone(),
                 protocol: 6,
                 owner: POD,
-                ranges: vec![PoolRange { address: [192, 0, 2, 11].into(), first: 50_048, last: 50_111, reuse: 1 }],
+                ranges: vec![PoolRange {
+                    address: [192, 0, 2, 11].into(),
+                    first: 50_048,
+                    last: 50_111,
+                    reuse: 1,
+                }],
             }),
             layer("LB_DSR", 100),
             layer("SLB_NAT_LAYER", 300),

@@ -319,9 +319,10 @@ fn transposition(transpose: &Transpose, line: &mut impl FnMut(String)) {
     set("Set VLAN", transpose.vlan.map(|vlan| vlan.to_string()));
     set(
         "Push VXLAN",
-        transpose.encap.as_ref().map(|tunnel| {
-            format!("{} > {} vni {}", tunnel.source, tunnel.destination, tunnel.vni)
-        }),
+        transpose
+            .encap
+            .as_ref()
+            .map(|tunnel| format!("{} > {} vni {}", tunnel.source, tunnel.destination, tunnel.vni)),
     );
     set("Pop", transpose.decap.then(|| "outer".to_owned()));
     set("Decrement TTL", transpose.decrement_ttl.then(|| "1".to_owned()));
