@@ -282,7 +282,7 @@ impl Switch {
                     pop: ht.flags.contains(HtFlags::POP),
                     push: port.outer_of(ht.extra).filter(|_| ht.flags.contains(HtFlags::PUSH)).copied(),
                     vlan: ht.flags.contains(HtFlags::VLAN).then_some(ht.extra),
-                    decrement_ttl: ht.flags.contains(HtFlags::TTL),
+                    decrement_ttl: ht.flags.ttl() != 0,
                 },
                 state: common.state.word(),
                 generation: common.generation[index],

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn neighbours_spread() {
         let all = dips(10);
-        for client in [1_u32 << 24 | 10, 10 << 24 | 0x32_0200] {
+        for client in [0x0100_000a_u32, 0x0a32_0200] {
             let mut counts = [0_u32; 10];
             for number in 0..10_000 {
                 let dip = choose(hash(0, [0, u64::from(client + number)]), &all);

@@ -56,7 +56,7 @@ pub struct View {
     pub icmp: Option<(u8, u8)>,
     /// TCP flags, else 0.
     pub tcp_flags: u8,
-    /// How often the TTL was decremented.
+    /// How often the TTL was decremented, at most three times.
     pub ttl_decrements: u8,
     /// The tenant that a tunnel header gave.
     pub tenant: Option<u32>,
@@ -147,6 +147,11 @@ impl View {
         }
     }
 
+    /// One hop more.
+    pub(crate) fn decrement_ttl(&mut self) {
+        self.ttl_decrements = (self.ttl_decrements + 1).min(3);
+    }
+
     /// TCP, UDP or SCTP.
     pub(crate) fn has_ports(&self) -> bool {
         matches!(self.protocol, wire::proto::TCP | wire::proto::UDP | wire::proto::SCTP)
@@ -181,9 +186,8 @@ impl View {
             ht.flags |= HtFlags::ENDS;
             (ht.l3_delta, ht.l4_delta) = deltas(&old, &new);
         }
-        if last.ttl_decrements > 0 {
-            ht.flags |= HtFlags::TTL;
-        }
+        ht.flags.set(HtFlags::TTL, last.ttl_decrements & 1 != 0);
+        ht.flags.set(HtFlags::TTL_TWICE, last.ttl_decrements & 2 != 0);
         if last.vlan != self.vlan {
             ht.flags |= HtFlags::VLAN;
             ht.extra = last.vlan;

@@ -37,7 +37,8 @@ pub(crate) fn apply<A: Addr>(
 ) -> Result<(), Failed> {
     let flags = ht.flags;
     // Whatever fails must fail before anything is changed: the packet is quoted to its sender.
-    if flags.contains(HtFlags::TTL) && meta.ttl <= 1 {
+    let hops = flags.ttl();
+    if hops != 0 && meta.ttl <= hops {
         return Err(Failed::Ttl);
     }
     let mut base = 0;
@@ -48,8 +49,8 @@ pub(crate) fn apply<A: Addr>(
     let ip = usize::from(meta.ip) - base;
     let ethernet = usize::from(meta.outer) - base;
     let data = packet.data_mut();
-    if flags.contains(HtFlags::TTL) {
-        decrement::<A>(data, ip, meta.ttl);
+    if hops != 0 {
+        decrement::<A>(data, ip, meta.ttl, hops);
     }
     if flags.contains(HtFlags::DST_MAC) {
         set(data, ethernet, &ht.dst_mac);
@@ -170,11 +171,11 @@ fn copy_tos(frame: &mut [u8], tos: u8) {
     }
 }
 
-fn decrement<A: Addr>(data: &mut [u8], ip: usize, ttl: u8) {
+fn decrement<A: Addr>(data: &mut [u8], ip: usize, ttl: u8, hops: u8) {
     if A::V6 {
-        wire::bytes::set_u8(data, ip + 7, ttl - 1);
+        wire::bytes::set_u8(data, ip + 7, ttl - hops);
     } else if let (Some(word), Some(sum)) = (get_u16(data, ip + 8), get_u16(data, ip + 10)) {
-        let new = word - 0x0100;
+        let new = word - (u16::from(hops) << 8);
         set_u16(data, ip + 8, new);
         set_u16(data, ip + 10, Delta::NONE.word16(word, new).apply(sum));
     }

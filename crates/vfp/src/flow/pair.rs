@@ -23,7 +23,7 @@ bitflags! {
         const POP = 16;
         /// An outer header is put on: template `Ht::template`.
         const PUSH = 32;
-        /// TTL - 1.
+        /// TTL - 1; with [`HtFlags::TTL_TWICE`] - 3.
         const TTL = 64;
         /// The packet is dropped.
         const DROP = 128;
@@ -35,6 +35,18 @@ bitflags! {
         const VLAN = 1024;
         /// A copy goes to the observer.
         const MIRROR = 2048;
+        /// TTL - 2.
+        const TTL_TWICE = 4096;
+    }
+}
+
+impl HtFlags {
+    /// How often the TTL is decremented.
+    #[inline]
+    pub(crate) const fn ttl(self) -> u8 {
+        let once = self.contains(Self::TTL) as u8;
+        let twice = self.contains(Self::TTL_TWICE) as u8;
+        once + 2 * twice
     }
 }
 

@@ -39,6 +39,8 @@ impl Port {
             return Act::end(End::Drop(reason));
         }
         match &rule.action {
+            // The far end of a connection that it opened would not know another source or destination.
+            Action::DynNat(_) | Action::LbNat(_) if matches!(as_what, Role::Reply { .. }) => Act::pass(false),
             Action::Allow => Act::pass(stateful),
             Action::Block => Act::end(End::Drop(DropReason::Acl)),
             Action::Nat(nat) => {
@@ -159,7 +161,7 @@ impl Port {
     ) -> Act {
         let mut act = Act { stateful, balanced: true, binding: NONE, end: End::Pass };
         if lb.flags.contains(LbFlags::DECREMENT_TTL) {
-            walk.view.ttl_decrements = 1;
+            walk.view.decrement_ttl();
         }
         if let Some((node, dip)) = kept_choice(layer, lb, role, &walk.view, ctx.shared.settings.removed_dip) {
             match dip {
@@ -348,7 +350,7 @@ fn encapsulate<A: Addr>(
         return Act::end(End::Drop(DropReason::NoDestination));
     };
     if encap.flags.contains(EncapFlags::DECREMENT_TTL) {
-        view.ttl_decrements = 1;
+        view.decrement_ttl();
     }
     // The far end is this node: no tunnel, straight to the host.
     if to.pa == encap.source {
@@ -465,7 +467,7 @@ fn transposed<A: Addr>(transpose: &Transpose, stateful: bool, walk: &mut Walk<A>
         view.vlan = vlan;
     }
     if transpose.decrement_ttl {
-        view.ttl_decrements = 1;
+        view.decrement_ttl();
     }
     if let Some(tunnel) = &transpose.encap {
         view.outer = Some(OuterView {

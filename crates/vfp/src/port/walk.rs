@@ -269,7 +269,9 @@ impl Port {
                     Some(dip) => fix_mac(lb, dip, &mut walk.view),
                     None => self.old_mac(&node.ends, &mut walk.view),
                 }
-                walk.view.ttl_decrements |= u8::from(lb.flags.contains(LbFlags::DECREMENT_TTL));
+                if lb.flags.contains(LbFlags::DECREMENT_TTL) {
+                    walk.view.decrement_ttl();
+                }
             }
             Action::Nat(nat) => set_mac(nat.mac, &mut walk.view),
             Action::DynNat(dynnat) if self.still_lent(node.binding, &dynnat.pool) => {}

@@ -47,6 +47,7 @@ fn rig() -> (Rig, GroupKey) {
     (rig, key)
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 #[test]
 fn each_refusal_names_what_is_wrong_and_changes_nothing() {
     let (mut rig, key) = rig();

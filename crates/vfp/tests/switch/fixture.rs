@@ -235,7 +235,7 @@ impl Rig {
 
     /// Sends one frame and expects exactly one at a port.
     pub(crate) fn one(&mut self, from: Uuid, frame: Vec<u8>, to: Uuid) -> Vec<u8> {
-        let text = wire::describe(&frame).to_string();
+        let text = wire::describe(&frame).clone();
         let mut delivered = self.send(from, frame);
         let told: Vec<String> =
             delivered.iter().map(|(port, frame)| format!("{port}: {}", wire::describe(frame))).collect();
@@ -247,7 +247,7 @@ impl Rig {
 
     /// Sends one frame and expects it to be dropped for one reason, once.
     pub(crate) fn dropped(&mut self, from: Uuid, frame: Vec<u8>, reason: DropReason) {
-        let text = wire::describe(&frame).to_string();
+        let text = wire::describe(&frame).clone();
         let before = self.all_drops();
         let delivered = self.send(from, frame);
         assert!(delivered.is_empty(), "{text} was delivered to {}", delivered[0].0);

@@ -94,8 +94,8 @@ fn idle_times_by_state() {
         let mut rig = rig(ips);
         rig.respec(L1, |spec| {
             spec.flows.half_ttl = Duration::from_secs(30);
-            spec.flows.default_ttl = Duration::from_secs(600);
-            spec.flows.time_wait_ttl = Duration::from_secs(120);
+            spec.flows.default_ttl = Duration::from_mins(10);
+            spec.flows.time_wait_ttl = Duration::from_mins(2);
         });
         let one = Connection { ips, port: 1 };
         for &(out, flags) in packets {
