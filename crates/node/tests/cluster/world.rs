@@ -19,58 +19,66 @@ pub(crate) const NODES: [(&str, &str, u8, &str); 4] = [
 /// An endpoint that is neither pod nor node.
 pub(crate) const STRANGER: &str = "198.18.0.5";
 
-fn text() -> String {
-    let mut text = String::new();
-    for (name, system, range, address) in NODES {
-        text += &format!(
-            "apiVersion: v1
+fn node(name: &str, system: &str, range: u8, address: &str) -> String {
+    format!(
+        "apiVersion: v1
 kind: Node
 metadata: {{name: {name}, labels: {{kubernetes.io/os: {system}}}}}
 spec: {{podCIDR: 10.50.{range}.0/24}}
-status: {{addresses: [{{type: InternalIP, address: {address}}}], nodeInfo: {{operatingSystem: {system}, kernelVersion: 10.0.20348.1}}}}
----
+status: {{addresses: [{{type: InternalIP, address: {address}}}]}}
 "
-        );
-        for pod in [5, 6] {
-            text += &format!(
-                "apiVersion: v1
+    )
+}
+
+fn pod_object(node: &str, range: u8, pod: u8) -> String {
+    format!(
+        "apiVersion: v1
 kind: Pod
-metadata: {{name: {name}-{pod}, namespace: shop, labels: {{app: web}}}}
-spec: {{nodeName: {name}, containers: [{{name: web, ports: [{{containerPort: 8080}}]}}]}}
-status: {{phase: Running, podIPs: [{{ip: 10.50.{range}.{pod}}}], conditions: [{{type: Ready, status: 'True'}}]}}
----
+metadata: {{name: {node}-{pod}, namespace: shop}}
+spec: {{nodeName: {node}, containers: [{{name: web}}]}}
+status: {{phase: Running, podIPs: [{{ip: 10.50.{range}.{pod}}}]}}
 "
-            );
-        }
-    }
-    text += "apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: 10.60.0.20, ports: [{port: 80, name: tcp}, {port: 80, name: udp, protocol: UDP}]}
-";
-    for (number, port) in
-        ["{name: tcp, port: 8080}", "{name: udp, port: 8080, protocol: UDP}"].iter().enumerate()
-    {
-        let pods = NODES.iter().flat_map(|(_, _, range, _)| [5, 6].map(|pod| format!("10.50.{range}.{pod}")));
-        let nodes = NODES.iter().map(|(_, _, _, address)| (*address).to_owned());
-        let all: Vec<String> = pods
-            .chain(nodes)
-            .chain([STRANGER.to_owned()])
-            .map(|address| format!("{{addresses: [{address}]}}"))
-            .collect();
-        text += &format!(
-            "---
-apiVersion: discovery.k8s.io/v1
+    )
+}
+
+fn slice(number: usize, port: &str, addresses: &[String]) -> String {
+    let endpoints: Vec<String> =
+        addresses.iter().map(|address| format!("{{addresses: [{address}]}}")).collect();
+    format!(
+        "apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {{name: web-{number}, namespace: shop, labels: {{kubernetes.io/service-name: web}}}}
 addressType: IPv4
 ports: [{port}]
 endpoints: [{}]
 ",
-            all.join(", ")
-        );
+        endpoints.join(", ")
+    )
+}
+
+const SERVICE: &str = "apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.60.0.20, ports: [{port: 80, name: tcp}, {port: 80, name: udp, protocol: UDP}]}
+";
+
+fn text() -> String {
+    let mut objects = vec![SERVICE.to_owned()];
+    let mut served = vec![STRANGER.to_owned()];
+    for (name, system, range, address) in NODES {
+        objects.push(node(name, system, range, address));
+        served.push(address.to_owned());
+        for number in [5, 6] {
+            objects.push(pod_object(name, range, number));
+            served.push(format!("10.50.{range}.{number}"));
+        }
     }
-    text
+    for (number, port) in
+        ["{name: tcp, port: 8080}", "{name: udp, port: 8080, protocol: UDP}"].iter().enumerate()
+    {
+        objects.push(slice(number, port, &served));
+    }
+    objects.join("---\n")
 }
 
 pub(crate) fn cluster() -> Cluster {
