@@ -73,8 +73,8 @@ pub use switches::{SwitchError, SwitchInfo, Switches};
 pub mod switch {
     pub use crate::switches::{
         BalancerDeletion, Case, Distribution, EmptySourceVip, EndpointUpdate, FilterFlags, HairpinRules,
-        InUse, InnerSource, ListOrder, ModifyBalancer, ModifyScope, OverlayArp, RemovedDip, SecondDefault,
-        UnknownKey, V1Failure,
+        InUse, InnerSource, LbChoice, ListOrder, ModifyBalancer, ModifyScope, NatReply, OverlayArp,
+        RemovedDip, SecondDefault, UnknownKey, V1Failure,
     };
 }
 

@@ -23,8 +23,8 @@ mod values;
 use values::SwitchValue;
 pub use values::{
     BalancerDeletion, Case, Distribution, EmptySourceVip, EndpointUpdate, FilterFlags, HairpinRules, InUse,
-    InnerSource, ListOrder, ModifyBalancer, ModifyScope, OverlayArp, RemovedDip, SecondDefault, UnknownKey,
-    V1Failure,
+    InnerSource, LbChoice, ListOrder, ModifyBalancer, ModifyScope, NatReply, OverlayArp, RemovedDip,
+    SecondDefault, UnknownKey, V1Failure,
 };
 
 /// A switch as documentation lists it.
@@ -243,6 +243,10 @@ switches! {
     icmp_nat: bool = false;
     /// Who answers ARP on an overlay: the switch for every address it knows, or the pods themselves.
     overlay_arp: OverlayArp = OverlayArp::Proxy;
+    /// How a load balancer chooses a backend: by the highest score of a hash, or by a hash modulo their number.
+    lb_choice: LbChoice = LbChoice::Rendezvous;
+    /// Whose packets to a NAT port are led to the pod or host that owns it.
+    nat_reply: NatReply = NatReply::Everywhere;
     /// Mixed into the choice of a backend; the real hash is not public.
     lb_hash_seed: u64 = 0;
     /// Which load balancers get a rule that turns packets at the host's port back into the switch.

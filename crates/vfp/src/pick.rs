@@ -4,6 +4,9 @@
 //! highest score wins, so that a destination that goes away moves only the flows that it had, one that comes takes
 //! an equal share from each of the others, and the order of the list does not matter.
 //!
+//! [`LbChoice::Modulo`] takes `hash(input)` modulo the number of destinations instead, for those who want to see what a
+//! plain hash does to connections.
+//!
 //! - input, by [`Distribution`]: source and destination address, both ports and protocol; or source address and
 //!   protocol; or source address.
 //! - `fold(a, b)`: the 128-bit product of two 64-bit numbers, upper half XOR lower half.
@@ -16,7 +19,7 @@
 use std::net::IpAddr;
 
 use crate::flow::key::fold;
-use crate::model::{Dip, Distribution};
+use crate::model::{Dip, Distribution, LbChoice};
 use crate::view::View;
 
 const START: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -66,7 +69,12 @@ pub(crate) fn score(packet: u64, dip: u64) -> u64 {
 }
 
 /// Which destination a packet goes to. `hashes` are those of `dips`.
-pub(crate) fn pick(packet: u64, dips: &[Dip], hashes: &[u64]) -> Option<usize> {
+pub(crate) fn pick(how: LbChoice, packet: u64, dips: &[Dip], hashes: &[u64]) -> Option<usize> {
+    if how == LbChoice::Modulo {
+        // Of no destinations none is chosen.
+        let index = packet.checked_rem(dips.len() as u64)?;
+        return usize::try_from(index).ok();
+    }
     let rank = |&index: &usize| {
         let dip = &dips[index];
         (score(packet, hashes[index]), std::cmp::Reverse((dip.address, dip.port)))
@@ -88,7 +96,7 @@ mod tests {
 
     fn choose(packet: u64, dips: &[Dip]) -> &Dip {
         let hashes: Vec<u64> = dips.iter().map(of_dip).collect();
-        &dips[pick(packet, dips, &hashes).unwrap()]
+        &dips[pick(LbChoice::Rendezvous, packet, dips, &hashes).unwrap()]
     }
 
     proptest! {
@@ -108,6 +116,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn modulo_goes_by_the_order_of_the_list() {
+        let all = dips(3);
+        let hashes: Vec<u64> = all.iter().map(of_dip).collect();
+        let chosen: Vec<Option<usize>> =
+            (0..4).map(|packet| pick(LbChoice::Modulo, packet, &all, &hashes)).collect();
+        assert_eq!(chosen, [Some(0), Some(1), Some(2), Some(0)]);
+        assert_eq!(pick(LbChoice::Modulo, 7, &[], &[]), None);
+        assert_eq!(pick(LbChoice::Rendezvous, 7, &[], &[]), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use wire::Mac;
 
 use crate::group::{Group, Tags};
-use crate::model::{ArpMode, GroupKey, PortKind, SegmentSpec, SwitchSettings};
+use crate::model::{ArpMode, GroupKey, NatReply, PortKind, SegmentSpec, SwitchSettings};
 use crate::trace::Why;
 use crate::view::View;
 
@@ -100,7 +100,9 @@ impl Shared {
     /// Where a unicast or multicast packet goes that has left the layers of a port. A NAT port's owner gets the
     /// frame with its own MAC.
     pub(crate) fn way(&self, from: u16, view: &mut View) -> Way {
+        let led = self.settings.nat_reply == NatReply::Everywhere || self.external == Some(from);
         if view.outer.is_none()
+            && led
             && !self.owners.is_empty()
             && let Some((protocol, port)) = self.nat_port(view)
             && let Some(owner) = self.owner(view.destination, protocol, port)

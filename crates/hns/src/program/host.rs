@@ -16,7 +16,7 @@ use super::build::{Build, layer, mac};
 use super::table::{Item, Key};
 use super::words::{FAMILIES, Group, at, host_groups, layers, priority};
 use crate::host::{Host, Protocol};
-use crate::switches::RemovedDip;
+use crate::switches::{LbChoice, NatReply, RemovedDip};
 use crate::tx::Env;
 
 /// The namespace in which the ids of a machine's switch, ports and adapters are derived from its name.
@@ -62,6 +62,14 @@ pub(crate) fn settings(env: &Env) -> SwitchSettings {
             RemovedDip::KeepEstablished => vfp::model::RemovedDip::KeepEstablished,
             RemovedDip::Keep => vfp::model::RemovedDip::Keep,
             RemovedDip::Rehash => vfp::model::RemovedDip::Rehash,
+        },
+        lb_choice: match switches.lb_choice {
+            LbChoice::Rendezvous => vfp::model::LbChoice::Rendezvous,
+            LbChoice::Modulo => vfp::model::LbChoice::Modulo,
+        },
+        nat_reply: match switches.nat_reply {
+            NatReply::Everywhere => vfp::model::NatReply::Everywhere,
+            NatReply::FromWire => vfp::model::NatReply::FromWire,
         },
         reset_on_block: switches.tcp_reset_on_policy_change,
         hash_seed: switches.lb_hash_seed,

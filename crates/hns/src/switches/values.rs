@@ -243,6 +243,22 @@ choice! {
         Rehash = "rehash",
     }
 
+    /// How a load balancer chooses a backend.
+    pub enum LbChoice {
+        /// The highest score wins: few connections move when a backend leaves.
+        Rendezvous = "rendezvous",
+        /// A hash modulo the number of backends.
+        Modulo = "modulo",
+    }
+
+    /// Whose packets to a NAT port are led to its owner.
+    pub enum NatReply {
+        /// Everybody's.
+        Everywhere = "everywhere",
+        /// Those from the wire.
+        FromWire = "from_wire",
+    }
+
     /// The inner source MAC behind a tunnel header.
     pub enum InnerSource {
         /// The sender's.

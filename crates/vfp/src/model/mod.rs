@@ -17,8 +17,8 @@ pub use action::{
 pub use change::{ApplyError, Change, GroupKey, PoolKey, PoolRange, PoolSpec, TagSpec};
 pub use conditions::{Conditions, PortRange, protocol};
 pub use port::{
-    ArpMode, FlowClass, FlowSettings, Guards, Limits, NeighborSpec, PortKind, PortSpec, RemovedDip,
-    SegmentSpec, SwitchSettings,
+    ArpMode, FlowClass, FlowSettings, Guards, LbChoice, Limits, NatReply, NeighborSpec, PortKind, PortSpec,
+    RemovedDip, SegmentSpec, SwitchSettings,
 };
 pub use range::{AddressRange, AddressSet};
 pub use rule::{GroupSpec, LayerFlags, LayerSpec, Rule, RuleFlags};

@@ -200,12 +200,36 @@ pub struct SwitchSettings {
     pub drop_loopback_hairpin: bool,
     /// What becomes of a flow whose destination is no longer among its load balancer's.
     pub removed_dip: RemovedDip,
+    /// How a load balancer chooses a destination.
+    pub lb_choice: LbChoice,
+    /// Whose frames to a NAT port are led to its owner.
+    pub nat_reply: NatReply,
     /// A TCP reset goes to both ends when a policy change blocks an established connection.
     pub reset_on_block: bool,
     /// TCP packets other than a first SYN without a flow may pass stateful layers that would translate them.
     pub mid_stream: bool,
     /// Mixed into the choice of a destination.
     pub hash_seed: u64,
+}
+
+/// How a load balancer chooses a destination; [`crate::pick`] describes both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum LbChoice {
+    /// The destination with the highest score: few flows move when one leaves or comes.
+    #[default]
+    Rendezvous,
+    /// The packet's hash modulo the number of destinations, in the order of the list: most flows move.
+    Modulo,
+}
+
+/// Whose frames to a NAT port are led to the port's owner, whatever their destination MAC says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum NatReply {
+    /// Everybody's.
+    #[default]
+    Everywhere,
+    /// Those from the wire; frames of the switch's own ports go by their MAC.
+    FromWire,
 }
 
 /// What becomes of a flow whose destination is no longer among its load balancer's.
@@ -235,6 +259,8 @@ impl Default for SwitchSettings {
             icmp_nat: false,
             drop_loopback_hairpin: false,
             removed_dip: RemovedDip::KeepEstablished,
+            lb_choice: LbChoice::Rendezvous,
+            nat_reply: NatReply::Everywhere,
             reset_on_block: false,
             mid_stream: false,
             hash_seed: 0,

@@ -181,7 +181,9 @@ impl Port {
             walk.view.destination_port = node.ends.dport;
         } else {
             let packet = pick::of_packet(&walk.view, lb.distribution, ctx.shared.settings.hash_seed);
-            let Some(dip) = pick::pick(packet, &lb.dips, &entry.hashes).map(|index| &lb.dips[index]) else {
+            let Some(dip) = pick::pick(ctx.shared.settings.lb_choice, packet, &lb.dips, &entry.hashes)
+                .map(|index| &lb.dips[index])
+            else {
                 return Act::end(End::Drop(DropReason::NoDestination));
             };
             if lb.flags.contains(LbFlags::REWRITE_ADDRESS) {

@@ -1,7 +1,7 @@
 //! NAT pools: sources translated, replies found, ports lent and given back.
 
 use vfp::DropReason;
-use vfp::model::{Action, Change, Direction, DynNat, DynNatFlags, Nat, NatSide, PoolKey, PoolSpec};
+use vfp::model::{Action, Change, Direction, DynNat, DynNatFlags, Nat, NatReply, NatSide, PoolKey, PoolSpec};
 use wire::proto;
 
 use crate::fixture::*;
@@ -39,6 +39,21 @@ fn replies_come_to_the_port_that_owns_the_pool() {
         // A port of the node that no pool has is the host's.
         let other = (ips.node(), 50_004);
         assert_eq!(read(&rig.one(EXT, tcp((ROUTER, mac_of(HOST)), server, other, SYN), HOST)).2, other);
+    }
+}
+
+#[test]
+fn whose_frames_are_led_to_the_owner_is_a_setting() {
+    for (nat_reply, other_pods) in [(NatReply::Everywhere, L1), (NatReply::FromWire, HOST)] {
+        let (mut rig, ips) = (Rig::new(), FAMILIES[0]);
+        snat(&mut rig, ips, DynNatFlags::empty());
+        rig.settings(|settings| settings.nat_reply = nat_reply);
+        let (server, outside) = ((ips.pod(L2), 443), (ips.outside(), 443));
+        let frame = rig.one(L1, tcp((mac_of(L1), ROUTER), (ips.pod(L1), 40_000), outside, SYN), EXT);
+        let lent = read(&frame).1;
+        // From the wire always; from another pod, to the host's MAC, as the setting says.
+        rig.one(EXT, tcp((ROUTER, mac_of(HOST)), outside, lent, SYN_ACK), L1);
+        rig.one(L2, tcp((mac_of(L2), mac_of(HOST)), server, lent, SYN), other_pods);
     }
 }
 

@@ -388,6 +388,7 @@ fn switches_bend_the_rules() {
 fn switches_become_settings_and_a_network_names_the_vxlan_port() {
     let world = World::with(
         "overlay_arp: flood\nicmp_nat: true\nlb_hash_seed: 7\nremoved_dip: rehash\n\
+         lb_choice: modulo\nnat_reply: from_wire\n\
          tcp_reset_on_policy_change: true\nvxlan_source_port_base: 50000\nvxlan_source_ports: 100",
     );
     let settings = |world: &World| match world.ledger.items().remove(&Key::Settings) {
@@ -399,6 +400,8 @@ fn switches_become_settings_and_a_network_names_the_vxlan_port() {
     assert_eq!((now.vxlan_port, now.vxlan_source_base, now.vxlan_source_range), (4790, 50000, 100));
     assert!(now.icmp_nat && now.reset_on_block && now.hash_seed == 7);
     assert_eq!(now.removed_dip, vfp::model::RemovedDip::Rehash);
+    assert_eq!(now.lb_choice, vfp::model::LbChoice::Modulo);
+    assert_eq!(now.nat_reply, vfp::model::NatReply::FromWire);
     let segment = world.ledger.items().into_values().find_map(|item| match item {
         Item::Segment(segment) => Some(segment.arp),
         _ => None,
