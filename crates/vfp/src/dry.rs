@@ -49,6 +49,7 @@ impl Switch {
             group: 0,
             hairpins: u8::from(view.hairpinned),
             made: Vec::new(),
+            next_hops: Vec::new(),
             pieces: Vec::new(),
         };
         if view.source.is_ipv6() {

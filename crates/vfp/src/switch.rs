@@ -47,13 +47,21 @@ pub struct Output {
     pub pending: Vec<Pending>,
 }
 
-/// A packet on its way through the switch.
-struct Item {
-    packet: Packet,
+/// What is known of a packet on its way through the switch.
+#[derive(Clone, Copy)]
+struct Tag {
     group: u64,
     hairpins: u8,
     /// TCP flags as last read, else 0.
     tcp: u8,
+    /// What became of it at the last port.
+    step: Step,
+}
+
+impl Tag {
+    const fn new(group: u64, hairpins: u8) -> Self {
+        Self { group, hairpins, tcp: 0, step: Step::Drop }
+    }
 }
 
 /// A frame of the switch's own making, or one that passes without layers.
@@ -71,9 +79,11 @@ pub struct Switch {
     pub(crate) ports: Vec<Option<Port>>,
     pub(crate) pool_owner: FxHashMap<PoolKey, Uuid>,
     next_group: u64,
-    queue: VecDeque<(Direction, u16, Item)>,
-    work: Vec<Item>,
-    steps: Vec<Step>,
+    queue: VecDeque<(Direction, u16, Packet, Tag)>,
+    work: Vec<Packet>,
+    tags: Vec<Tag>,
+    /// Room for what is read of a batch.
+    reads: Box<[Read; BATCH]>,
 }
 
 impl Switch {
@@ -104,69 +114,61 @@ impl Switch {
             packets.clear();
             return;
         };
-        let mut work = std::mem::take(&mut self.work);
-        let mut all = packets.drain(..);
-        while all.len() > 0 {
-            let count = all.len().min(BATCH);
-            let first = self.next_group;
-            self.next_group += count as u64;
-            let groups = first + 1..=self.next_group;
-            work.extend(all.by_ref().zip(groups).map(|(packet, group)| Item {
-                packet,
-                group,
-                hairpins: 0,
-                tcp: 0,
-            }));
-            self.pass(Direction::Out, index, &mut work, env, out);
-            self.drain_queue(&mut work, env, out);
-        }
-        self.work = work;
+        let first = self.next_group + 1;
+        self.next_group += packets.len() as u64;
+        self.tags.clear();
+        self.tags.extend((first..=self.next_group).map(|group| Tag::new(group, 0)));
+        self.pass(Direction::Out, index, packets, env, out);
+        self.drain_queue(env, out);
     }
 
     /// Takes packets up again that waited for a next hop.
     pub fn resume(&mut self, pending: Vec<Pending>, env: &mut Env<'_>, out: &mut Output) {
-        let mut work = std::mem::take(&mut self.work);
         for waiting in pending {
             let Some(&index) = self.shared.port_of.get(&waiting.port) else { continue };
             self.next_group += 1;
-            work.push(Item {
-                packet: waiting.packet,
-                group: self.next_group,
-                hairpins: waiting.hairpins,
-                tcp: 0,
-            });
-            self.pass(waiting.direction, index, &mut work, env, out);
-            self.drain_queue(&mut work, env, out);
+            self.tags.clear();
+            self.tags.push(Tag::new(self.next_group, waiting.hairpins));
+            self.pass(waiting.direction, index, &mut vec![waiting.packet], env, out);
+            self.drain_queue(env, out);
+        }
+    }
+
+    fn drain_queue(&mut self, env: &mut Env<'_>, out: &mut Output) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let mut work = std::mem::take(&mut self.work);
+        while let Some((direction, port, packet, tag)) = self.queue.pop_front() {
+            self.tags.clear();
+            self.tags.push(tag);
+            work.push(packet);
+            // Neighbours in the queue that go the same way are one batch.
+            while work.len() < BATCH
+                && self.queue.front().is_some_and(|(way, to, ..)| *way == direction && *to == port)
+            {
+                if let Some((_, _, packet, tag)) = self.queue.pop_front() {
+                    self.tags.push(tag);
+                    work.push(packet);
+                }
+            }
+            self.pass(direction, port, &mut work, env, out);
         }
         self.work = work;
     }
 
-    fn drain_queue(&mut self, work: &mut Vec<Item>, env: &mut Env<'_>, out: &mut Output) {
-        while let Some((direction, port, item)) = self.queue.pop_front() {
-            work.push(item);
-            // Neighbours in the queue that go the same way are one batch.
-            while work.len() < BATCH
-                && self.queue.front().is_some_and(|(way, to, _)| *way == direction && *to == port)
-            {
-                if let Some((_, _, item)) = self.queue.pop_front() {
-                    work.push(item);
-                }
-            }
-            self.pass(direction, port, work, env, out);
-        }
-    }
-
-    /// Passes a batch through the layers of a port; what comes of it is queued or delivered.
+    /// Passes packets through the layers of a port, in batches, in place; what comes of them is queued or delivered.
+    /// `self.tags` are theirs.
     fn pass(
         &mut self,
         direction: Direction,
         index: u16,
-        work: &mut Vec<Item>,
+        packets: &mut Vec<Packet>,
         env: &mut Env<'_>,
         out: &mut Output,
     ) {
         let Some(Some(port)) = self.ports.get_mut(usize::from(index)) else {
-            work.clear();
+            packets.clear();
             return;
         };
         let now = millis(env.now);
@@ -184,20 +186,40 @@ impl Switch {
             group: 0,
             hairpins: 0,
             made: Vec::new(),
+            next_hops: Vec::new(),
             pieces: Vec::new(),
         };
-        let mut steps = std::mem::take(&mut self.steps);
+        let mut tags = std::mem::take(&mut self.tags);
         let mut asides: Vec<Aside> = Vec::new();
-        batch(port, direction, work, &mut steps, &mut asides, &mut ctx);
-        let (made, pieces) = (std::mem::take(&mut ctx.made), std::mem::take(&mut ctx.pieces));
-        let name = port.spec.name;
-        for (item, step) in work.drain(..).zip(steps.drain(..)) {
-            self.place(direction, index, name, item, step, out, env, watched);
+        for (packets, tags) in packets.chunks_mut(BATCH).zip(tags.chunks_mut(BATCH)) {
+            batch(port, direction, packets, tags, &mut self.reads, &mut asides, &mut ctx);
         }
-        self.steps = steps;
-        for Piece { target, packet, group, hairpins } in pieces {
-            let item = Item { packet, group, hairpins, tcp: 0 };
-            self.place(direction, index, name, item, Step::Forward(target), out, env, watched);
+        let (made, pieces) = (std::mem::take(&mut ctx.made), std::mem::take(&mut ctx.pieces));
+        let next_hops = std::mem::take(&mut ctx.next_hops);
+        let name = port.spec.name;
+        let mut place = Place { direction, index, name, watched, next_hops: next_hops.into_iter() };
+        for (packet, tag) in packets.drain(..).zip(&tags) {
+            match tag.step {
+                Step::Drop => {}
+                // By far the most: out to a port whose layers cannot concern it.
+                Step::Forward(to) if direction == Direction::Out && !watched && env.observer.is_none() => {
+                    match self.ports.get_mut(usize::from(to)) {
+                        Some(Some(port)) if port.plain_in => {
+                            port.let_through(packet.len(), tag.tcp);
+                            out.delivered.push((port.spec.name, packet));
+                        }
+                        _ => self.queue.push_back((Direction::In, to, packet, *tag)),
+                    }
+                }
+                _ => self.place(&mut place, packet, *tag, out, env),
+            }
+        }
+        self.tags = tags;
+        if !pieces.is_empty() {
+            for Piece { target, packet, group, hairpins } in pieces {
+                let tag = Tag { step: Step::Forward(target), ..Tag::new(group, hairpins) };
+                self.place(&mut place, packet, tag, out, env);
+            }
         }
         if !(made.is_empty() && asides.is_empty()) {
             self.send_asides(index, name, made, asides, out);
@@ -214,11 +236,11 @@ impl Switch {
         asides: Vec<Aside>,
         out: &mut Output,
     ) {
-        let group = self.next_group;
+        let tag = Tag::new(self.next_group, 0);
         for (way, packet) in made {
             match way {
                 Direction::In => out.delivered.push((name, packet)),
-                Direction::Out => self.answer(index, Item { packet, group, hairpins: 0, tcp: 0 }),
+                Direction::Out => self.answer(index, packet, tag),
             }
         }
         for aside in asides {
@@ -228,91 +250,83 @@ impl Switch {
                         out.delivered.push((brief.name, packet));
                     }
                 }
-                Aside::Enter(port, packet) => {
-                    self.queue.push_back((Direction::In, port, Item { packet, group, hairpins: 0, tcp: 0 }));
-                }
+                Aside::Enter(port, packet) => self.queue.push_back((Direction::In, port, packet, tag)),
             }
         }
     }
 
     /// A frame that a port answers with goes to whoever has its destination MAC.
-    fn answer(&mut self, index: u16, item: Item) {
-        let mac = wire::bytes::get_mac(item.packet.data(), 0).unwrap_or_default();
+    fn answer(&mut self, index: u16, packet: Packet, tag: Tag) {
+        let mac = wire::bytes::get_mac(packet.data(), 0).unwrap_or_default();
         if let crate::shared::Way::Port(port, _) = self.shared.way_of_mac(index, mac) {
-            self.queue.push_back((Direction::In, port, item));
+            self.queue.push_back((Direction::In, port, packet, tag));
         }
     }
 
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "a packet and where it stands")]
+    /// Does with a packet what its last port decided.
     fn place(
         &mut self,
-        direction: Direction,
-        index: u16,
-        name: Uuid,
-        mut item: Item,
-        step: Step,
+        place: &mut Place,
+        packet: Packet,
+        mut tag: Tag,
         out: &mut Output,
         env: &mut Env<'_>,
-        watched: bool,
     ) {
-        match (step, direction) {
+        match (tag.step, place.direction) {
+            (Step::Drop, _) => {}
             (Step::Forward(_), Direction::In) | (Step::Back, Direction::Out) => {
-                out.delivered.push((name, item.packet));
+                out.delivered.push((place.name, packet));
             }
             (Step::Forward(to), Direction::Out) => {
                 // Nothing can happen to it in the layers of a port without rules.
-                if !watched
+                if !place.watched
                     && let Some(Some(port)) = self.ports.get_mut(usize::from(to))
                     && port.plain_in
                 {
-                    port.let_through(item.packet.len(), item.tcp);
+                    port.let_through(packet.len(), tag.tcp);
                     if let Some(observer) = &mut env.observer {
                         for stage in [Stage::Enter, Stage::Leave] {
-                            let at = port.sighting_at(Direction::In, stage, item.group, env.now);
-                            observer.seen(&at, item.packet.data());
+                            let at = port.sighting_at(Direction::In, stage, tag.group, env.now);
+                            observer.seen(&at, packet.data());
                         }
                     }
-                    out.delivered.push((port.spec.name, item.packet));
+                    out.delivered.push((port.spec.name, packet));
                     return;
                 }
-                self.queue.push_back((Direction::In, to, item));
+                self.queue.push_back((Direction::In, to, packet, tag));
             }
-            (Step::Drop, _) => {}
             (Step::Flood, _) => {
-                for port in self.shared.flooded(index, false) {
-                    let copy = Item { packet: item.packet.clone(), ..item };
-                    self.queue.push_back((Direction::In, port, copy));
+                for port in self.shared.flooded(place.index, false) {
+                    self.queue.push_back((Direction::In, port, packet.clone(), tag));
                 }
             }
-            (Step::Back | Step::Into(_), _) => {
-                item.hairpins += 1;
-                if item.hairpins > MAX_HAIRPINS {
-                    self.drop_looping(direction, index, &item, env);
+            (Step::Back | Step::Into(_), direction) => {
+                tag.hairpins += 1;
+                if tag.hairpins > MAX_HAIRPINS {
+                    self.drop_looping(place, &packet, tag, env);
                     return;
                 }
-                match step {
-                    Step::Into(port) => self.queue.push_back((Direction::In, port, item)),
-                    _ => self.queue.push_back((Direction::Out, index, item)),
+                match tag.step {
+                    Step::Into(port) => self.queue.push_back((Direction::In, port, packet, tag)),
+                    _ => self.queue.push_back((direction.reverse(), place.index, packet, tag)),
                 }
             }
-            (Step::Pending(next_hop), _) => out.pending.push(Pending {
-                port: name,
-                direction,
-                packet: item.packet,
-                next_hop,
-                hairpins: item.hairpins,
-            }),
+            (Step::Pending, direction) => {
+                if let Some(next_hop) = place.next_hops.next() {
+                    let (port, hairpins) = (place.name, tag.hairpins);
+                    out.pending.push(Pending { port, direction, packet, next_hop, hairpins });
+                }
+            }
         }
     }
 
     #[cold]
-    fn drop_looping(&mut self, direction: Direction, index: u16, item: &Item, env: &mut Env<'_>) {
-        let Some(Some(port)) = self.ports.get_mut(usize::from(index)) else { return };
-        port.counters[direction.index()].drops[DropReason::HairpinLoop.index()] += 1;
-        let at = port.sighting_at(direction, Stage::Leave, item.group, env.now);
+    fn drop_looping(&mut self, place: &Place, packet: &Packet, tag: Tag, env: &mut Env<'_>) {
+        let Some(Some(port)) = self.ports.get_mut(usize::from(place.index)) else { return };
+        port.counters[place.direction.index()].drops[DropReason::HairpinLoop.index()] += 1;
+        let at = port.sighting_at(place.direction, Stage::Leave, tag.group, env.now);
         if let Some(observer) = &mut env.observer {
-            observer.dropped(&at, DropReason::HairpinLoop, None, item.packet.data());
+            observer.dropped(&at, DropReason::HairpinLoop, None, packet.data());
         }
     }
 
@@ -333,52 +347,62 @@ fn millis(now: Duration) -> u32 {
     now.as_millis() as u32
 }
 
+/// Where packets stand that a port has worked on.
+struct Place {
+    direction: Direction,
+    index: u16,
+    name: Uuid,
+    watched: bool,
+    next_hops: std::vec::IntoIter<IpAddr>,
+}
+
 /// What the first pass over a batch read of a packet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Read {
+    /// It is plain TCP or UDP over IPv4.
+    quick: bool,
     seen: Seen<[u8; 4]>,
     key: Key<[u8; 4]>,
     hash: u64,
 }
 
-/// Reads a packet and asks for its place in the flow table to be brought near.
+/// Reads a packet.
 #[inline]
-fn read(port: &mut Port, way: u8, packet: &Packet, vxlan: u16) -> Option<Read> {
-    let seen = quick(packet.data(), vxlan)?;
-    let tunnel = port.tunnel(seen.tunnel.as_ref());
-    let key = seen.key(way, tunnel);
-    let hash = port.hash(&key);
-    Some(Read { seen, key, hash })
+fn read(port: &mut Port, way: u8, packet: &Packet, vxlan: u16, read: &mut Read) {
+    read.quick = quick(packet.data(), vxlan, &mut read.seen);
+    if read.quick {
+        let tunnel = port.tunnel(read.seen.tunnel.as_ref());
+        read.key = read.seen.key(way, tunnel);
+        read.hash = port.hash(&read.key);
+    }
 }
 
 fn batch(
     port: &mut Port,
     direction: Direction,
-    work: &mut [Item],
-    steps: &mut Vec<Step>,
+    packets: &mut [Packet],
+    tags: &mut [Tag],
+    reads: &mut [Read; BATCH],
     asides: &mut Vec<Aside>,
     ctx: &mut Context<'_, '_>,
 ) {
     port.spare_tunnels();
     let vxlan = port.vxlan_port(ctx.shared);
     let way = direction.number();
-    if let [item] = work {
-        let read = read(port, way, &item.packet, vxlan);
-        steps.push(one(port, direction, item, read.as_ref(), asides, ctx));
-        return;
-    }
-    let mut reads: [Option<Read>; BATCH] = [None; BATCH];
-    for (item, place) in work.iter().zip(&mut reads) {
-        *place = read(port, way, &item.packet, vxlan);
-        if let Some(read) = place {
-            <[u8; 4]>::flows(port).table.prefetch_slot(read.hash);
+    let single = packets.len() == 1;
+    for (packet, place) in packets.iter().zip(reads.iter_mut()) {
+        read(port, way, packet, vxlan, place);
+        if place.quick && !single {
+            <[u8; 4]>::flows(port).table.prefetch_slot(place.hash);
         }
     }
-    for read in reads.iter().take(work.len()).flatten() {
-        <[u8; 4]>::flows(port).table.prefetch_pair(read.hash);
+    if !single {
+        for read in reads.iter().take(packets.len()).filter(|read| read.quick) {
+            <[u8; 4]>::flows(port).table.prefetch_pair(read.hash);
+        }
     }
-    for (item, read) in work.iter_mut().zip(&reads) {
-        steps.push(one(port, direction, item, read.as_ref(), asides, ctx));
+    for ((packet, tag), read) in packets.iter_mut().zip(tags).zip(&*reads) {
+        one(port, direction, packet, tag, read, asides, ctx);
     }
 }
 
@@ -387,34 +411,34 @@ fn batch(
 fn one(
     port: &mut Port,
     direction: Direction,
-    item: &mut Item,
-    read: Option<&Read>,
+    packet: &mut Packet,
+    tag: &mut Tag,
+    read: &Read,
     asides: &mut Vec<Aside>,
     ctx: &mut Context<'_, '_>,
-) -> Step {
-    ctx.group = item.group;
-    ctx.hairpins = item.hairpins;
+) {
+    ctx.group = tag.group;
+    ctx.hairpins = tag.hairpins;
     let counters = &mut port.counters[direction.index()];
     counters.packets += 1;
-    counters.bytes += item.packet.len() as u64;
+    counters.bytes += packet.len() as u64;
     if ctx.observer.is_some() {
-        see(port, direction, Stage::Enter, &item.packet, ctx);
+        see(port, direction, Stage::Enter, packet, ctx);
     }
-    let step = match read {
-        Some(Read { seen, key, hash }) => {
-            item.tcp = seen.meta.tcp;
-            if seen.meta.tcp & 7 != 0 {
-                port.counters[direction.index()].tcp(seen.meta.tcp);
-            }
-            port.run(direction, seen, Extra::default(), (*key, *hash), &mut item.packet, ctx)
+    let step = if read.quick {
+        let Read { seen, key, hash, .. } = read;
+        tag.tcp = seen.meta.tcp;
+        if seen.meta.tcp & 7 != 0 {
+            port.counters[direction.index()].tcp(seen.meta.tcp);
         }
-        None => odd(port, direction, item, asides, ctx),
+        port.run(direction, seen, Extra::default(), (*key, *hash), packet, ctx)
+    } else {
+        odd(port, direction, packet, tag, asides, ctx)
     };
-    let step = if step == Step::Forward(crate::port::FLOOD - 1) { Step::Flood } else { step };
+    tag.step = if step == Step::Forward(crate::port::FLOOD - 1) { Step::Flood } else { step };
     if ctx.observer.is_some() && step != Step::Drop {
-        see(port, direction, Stage::Leave, &item.packet, ctx);
+        see(port, direction, Stage::Leave, packet, ctx);
     }
-    step
 }
 
 #[cold]
@@ -430,31 +454,32 @@ fn see(port: &Port, direction: Direction, stage: Stage, packet: &Packet, ctx: &m
 fn odd(
     port: &mut Port,
     direction: Direction,
-    item: &mut Item,
+    packet: &mut Packet,
+    tag: &mut Tag,
     asides: &mut Vec<Aside>,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
-    let Ok(frame) = wire::parse(item.packet.data()) else {
-        return port.drop(direction, DropReason::Malformed, None, &item.packet, ctx);
+    let Ok(frame) = wire::parse(packet.data()) else {
+        return port.drop(direction, DropReason::Malformed, None, packet, ctx);
     };
     if !port.spec.enabled {
-        return port.drop(direction, DropReason::BlockedPort, None, &item.packet, ctx);
+        return port.drop(direction, DropReason::BlockedPort, None, packet, ctx);
     }
     if let Some(reason) = port.guard_frame(direction, frame.l2.dst, frame.l2.src) {
-        return port.drop(direction, reason, None, &item.packet, ctx);
+        return port.drop(direction, reason, None, packet, ctx);
     }
-    if let Some(neighbor) = Neighbor::of(item.packet.data(), &frame) {
+    if let Some(neighbor) = Neighbor::of(packet.data(), &frame) {
         return match direction {
             Direction::In => Step::Forward(0),
-            Direction::Out => crate::neighbor::out(port, &neighbor, &item.packet, asides, ctx),
+            Direction::Out => crate::neighbor::out(port, &neighbor, packet, asides, ctx),
         };
     }
     let vxlan = port.vxlan_port(ctx.shared);
-    match careful(item.packet.data(), &frame, vxlan) {
-        None => port.drop(direction, DropReason::Malformed, None, &item.packet, ctx),
-        Some(Careful::Other) => other(port, direction, frame.l2.dst, item, ctx),
-        Some(Careful::V4(seen, extra)) => ip(port, direction, seen, extra, item, ctx),
-        Some(Careful::V6(seen, extra)) => ip(port, direction, seen, extra, item, ctx),
+    match careful(packet.data(), &frame, vxlan) {
+        None => port.drop(direction, DropReason::Malformed, None, packet, ctx),
+        Some(Careful::Other) => other(port, direction, frame.l2.dst, packet, ctx),
+        Some(Careful::V4(seen, extra)) => ip(port, direction, seen, extra, packet, tag, ctx),
+        Some(Careful::V6(seen, extra)) => ip(port, direction, seen, extra, packet, tag, ctx),
     }
 }
 
@@ -463,11 +488,11 @@ fn other(
     port: &mut Port,
     direction: Direction,
     to: wire::Mac,
-    item: &Item,
+    packet: &Packet,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
     if port.spec.guards.contains(Guards::BLOCK_NON_IP) {
-        return port.drop(direction, DropReason::Guard, None, &item.packet, ctx);
+        return port.drop(direction, DropReason::Guard, None, packet, ctx);
     }
     if direction == Direction::In {
         return Step::Forward(0);
@@ -475,7 +500,7 @@ fn other(
     match ctx.shared.way_of_mac(port.index, to) {
         crate::shared::Way::Port(to, _) => Step::Forward(to),
         crate::shared::Way::Flood => Step::Flood,
-        crate::shared::Way::Nowhere => port.drop(direction, DropReason::Forwarding, None, &item.packet, ctx),
+        crate::shared::Way::Nowhere => port.drop(direction, DropReason::Forwarding, None, packet, ctx),
     }
 }
 
@@ -484,10 +509,11 @@ fn ip<A: FlowFamily>(
     direction: Direction,
     mut seen: Seen<A>,
     extra: Extra,
-    item: &mut Item,
+    packet: &mut Packet,
+    tag: &mut Tag,
     ctx: &mut Context<'_, '_>,
 ) -> Step {
-    item.tcp = seen.meta.tcp;
+    tag.tcp = seen.meta.tcp;
     if seen.meta.tcp & 7 != 0 {
         port.counters[direction.index()].tcp(seen.meta.tcp);
     }
@@ -495,14 +521,14 @@ fn ip<A: FlowFamily>(
     if let Some(id) = extra.fragment
         && !port.join_fragments(direction, &mut seen, extra, (id, tunnel), ctx.now)
     {
-        return port.drop(direction, DropReason::Fragment, None, &item.packet, ctx);
+        return port.drop(direction, DropReason::Fragment, None, packet, ctx);
     }
     let key = seen.key(direction.number(), tunnel);
     if extra.is_icmp_message() {
-        return port.message(direction, &seen, extra, key, &mut item.packet, ctx);
+        return port.message(direction, &seen, extra, key, packet, ctx);
     }
     let hash = port.hash(&key);
-    port.run(direction, &seen, extra, (key, hash), &mut item.packet, ctx)
+    port.run(direction, &seen, extra, (key, hash), packet, ctx)
 }
 
 /// Whether frames of a kind of port come from the wire.

@@ -12,7 +12,7 @@ use wire::Mac;
 use crate::flow::apply::deltas;
 use crate::flow::key::{Addr, Ends};
 use crate::flow::pair::{Ht, HtFlags};
-use crate::flow::quick::{Extra, Seen, TunnelId, vlan};
+use crate::flow::quick::{Extra, Seen, TunnelId};
 
 /// A tunnel header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -88,9 +88,9 @@ impl View {
         let outer = seen.tunnel.map(|tunnel| outer(&tunnel));
         Self {
             outer,
-            source_mac: mac(&seen.l2, 6),
-            destination_mac: mac(&seen.l2, 0),
-            vlan: vlan(&seen.l2),
+            source_mac: seen.l2.source(),
+            destination_mac: seen.l2.destination(),
+            vlan: seen.l2.vlan(),
             source: seen.ends.src.ip(),
             destination: seen.ends.dst.ip(),
             protocol: seen.meta.proto,
@@ -202,10 +202,6 @@ impl View {
     }
 }
 
-fn mac(l2: &[u8; 14], at: usize) -> Mac {
-    wire::bytes::get_mac(l2, at).unwrap_or_default()
-}
-
 fn narrow(address: [u8; 16]) -> IpAddr {
     std::net::Ipv6Addr::from(address).to_canonical()
 }
@@ -220,9 +216,9 @@ fn outer(tunnel: &TunnelId) -> OuterView {
         wide => narrow(wide),
     };
     OuterView {
-        source_mac: mac(&tunnel.l2, 6),
-        destination_mac: mac(&tunnel.l2, 0),
-        vlan: vlan(&tunnel.l2),
+        source_mac: tunnel.l2.source(),
+        destination_mac: tunnel.l2.destination(),
+        vlan: tunnel.l2.vlan(),
         source,
         destination,
         vni: tunnel.vni,

@@ -4,6 +4,7 @@
 //! (its direction's and the shared one).
 
 use bitflags::bitflags;
+use wire::Mac;
 
 use super::key::{Ends, Key};
 
@@ -66,8 +67,50 @@ pub(crate) struct Ht<A> {
     pub(crate) l4_delta: u16,
 }
 
-/// MACs and VLAN of a frame: what [`Key`] leaves out. The last two bytes are the VLAN id.
-pub(crate) type L2Id = [u8; 14];
+/// MACs and VLAN of a frame: what [`Key`] leaves out. Numbers of the sizes in which they are written, so that a
+/// comparison right behind the reading need not wait for bytes to arrive in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C, packed(2))]
+pub(crate) struct L2Id {
+    /// The first eight bytes of the frame: destination MAC and the first two of the source's.
+    head: u64,
+    /// The other four of the source MAC.
+    tail: u32,
+    /// The VLAN id.
+    vlan: u16,
+}
+
+impl L2Id {
+    /// Of a frame's first bytes.
+    #[inline]
+    pub(crate) fn of(macs: &[u8; 12], vlan: u16) -> Self {
+        let (head, tail) = macs.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        let tail = tail.first_chunk::<4>().unwrap_or(&[0; 4]);
+        Self { head: u64::from_ne_bytes(*head), tail: u32::from_ne_bytes(*tail), vlan }
+    }
+
+    fn macs(self) -> [u8; 12] {
+        let mut macs = [0; 12];
+        macs[..8].copy_from_slice(&self.head.to_ne_bytes());
+        macs[8..].copy_from_slice(&self.tail.to_ne_bytes());
+        macs
+    }
+
+    /// The destination MAC.
+    pub(crate) fn destination(self) -> Mac {
+        wire::bytes::get_mac(&self.macs(), 0).unwrap_or_default()
+    }
+
+    /// The source MAC.
+    pub(crate) fn source(self) -> Mac {
+        wire::bytes::get_mac(&self.macs(), 6).unwrap_or_default()
+    }
+
+    /// The VLAN id, 0 for none.
+    pub(crate) const fn vlan(self) -> u16 {
+        self.vlan
+    }
+}
 
 /// One direction.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,7 @@
 //! most one VXLAN header) and checks everything about it that [`wire::parse`] would check; anything else is left to
 //! [`careful`], which goes by `wire::parse`.
 
-use wire::bytes::{get, get_u16};
+use wire::bytes::get;
 use wire::quoted::Quoted;
 use wire::{Frame, Kind, L4, proto};
 
@@ -45,7 +45,7 @@ pub(crate) struct TunnelId {
 }
 
 /// What was read of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen<A> {
     pub(crate) ends: Ends<A>,
     pub(crate) l2: L2Id,
@@ -60,25 +60,29 @@ impl<A: Addr> Seen<A> {
     }
 }
 
-/// Reads TCP or UDP over IPv4. `vxlan`: the UDP port whose packets are looked into, 0 for none.
+/// Reads TCP or UDP over IPv4 into `seen`. `vxlan`: the UDP port whose packets are looked into, 0 for none. False:
+/// it is something else, and what `seen` holds means nothing.
 #[inline]
-pub(crate) fn quick(frame: &[u8], vxlan: u16) -> Option<Seen<[u8; 4]>> {
-    let seen = plain(frame, 0)?;
-    if vxlan != 0 && seen.ends.dport == vxlan && seen.meta.proto == proto::UDP {
-        return inner(frame, &seen);
+pub(crate) fn quick(frame: &[u8], vxlan: u16, seen: &mut Seen<[u8; 4]>) -> bool {
+    if plain(frame, 0, seen).is_none() {
+        return false;
     }
-    Some(seen)
+    if vxlan != 0 && seen.ends.dport == vxlan && seen.meta.proto == proto::UDP {
+        let outer = *seen;
+        return inner(frame, &outer, seen).is_some();
+    }
+    true
 }
 
 #[inline]
-fn inner(frame: &[u8], outer: &Seen<[u8; 4]>) -> Option<Seen<[u8; 4]>> {
+fn inner(frame: &[u8], outer: &Seen<[u8; 4]>, seen: &mut Seen<[u8; 4]>) -> Option<()> {
     let at = usize::from(outer.meta.l4) + 8;
     let header = get::<8>(frame, at)?;
     // RFC 7348: the I bit is set; reserved bits are ignored.
     if header[0] & 0x08 == 0 {
         return None;
     }
-    let mut seen = plain(frame, at + 8)?;
+    plain(frame, at + 8, seen)?;
     let (mut src, mut dst) = ([0; 16], [0; 16]);
     src[12..].copy_from_slice(&outer.ends.src);
     dst[12..].copy_from_slice(&outer.ends.dst);
@@ -87,12 +91,12 @@ fn inner(frame: &[u8], outer: &Seen<[u8; 4]>) -> Option<Seen<[u8; 4]>> {
     // The outer length decides where the inner frame ends.
     (usize::from(seen.meta.ip) + usize::from(seen.meta.ip_len)
         <= usize::from(outer.meta.ip) + usize::from(outer.meta.ip_len))
-    .then_some(seen)
+    .then_some(())
 }
 
 /// One Ethernet header at `start`.
 #[inline]
-fn plain(frame: &[u8], start: usize) -> Option<Seen<[u8; 4]>> {
+fn plain(frame: &[u8], start: usize, seen: &mut Seen<[u8; 4]>) -> Option<()> {
     // Ethernet, IPv4 and eight bytes above it.
     let head = get::<42>(frame, start)?;
     if head[12] != 0x08 || head[13] != 0 || head[14] != 0x45 {
@@ -110,8 +114,9 @@ fn plain(frame: &[u8], start: usize) -> Option<Seen<[u8; 4]>> {
     let (proto, mut tcp) = (head[23], 0);
     match proto {
         proto::TCP => {
-            let offset = *frame.get(start + 46)? >> 4;
-            tcp = *frame.get(start + 47)?;
+            let [offset, flags] = *get::<2>(frame, start + 46)?;
+            tcp = flags;
+            let offset = offset >> 4;
             if offset < 5 || 20 + usize::from(offset) * 4 > usize::from(ip_len) {
                 return None;
             }
@@ -125,31 +130,28 @@ fn plain(frame: &[u8], start: usize) -> Option<Seen<[u8; 4]>> {
         _ => return None,
     }
     let at = u16::try_from(start).ok()?;
-    let mut l2 = [0; 14];
-    l2[..12].copy_from_slice(&head[..12]);
-    Some(Seen {
-        ends: Ends {
-            src: [head[26], head[27], head[28], head[29]],
-            dst: [head[30], head[31], head[32], head[33]],
-            sport: u16::from_be_bytes([head[34], head[35]]),
-            dport: u16::from_be_bytes([head[36], head[37]]),
-        },
-        l2,
-        meta: Meta {
-            outer: at,
-            ip: at + 14,
-            l4: at + 34,
-            ip_len,
-            proto,
-            ttl: head[22],
-            tos: head[15],
-            tcp,
-            has_l4: true,
-            df: head[20] & 0x40 != 0,
-            whole: true,
-        },
-        tunnel: None,
-    })
+    seen.ends = Ends {
+        src: [head[26], head[27], head[28], head[29]],
+        dst: [head[30], head[31], head[32], head[33]],
+        sport: u16::from_be_bytes([head[34], head[35]]),
+        dport: u16::from_be_bytes([head[36], head[37]]),
+    };
+    seen.l2 = L2Id::of(head.first_chunk()?, 0);
+    seen.meta = Meta {
+        outer: at,
+        ip: at + 14,
+        l4: at + 34,
+        ip_len,
+        proto,
+        ttl: head[22],
+        tos: head[15],
+        tcp,
+        has_l4: true,
+        df: head[20] & 0x40 != 0,
+        whole: true,
+    };
+    seen.tunnel = None;
+    Some(())
 }
 
 /// What a frame is, read with care.
@@ -214,11 +216,10 @@ fn wide(address: std::net::IpAddr) -> [u8; 16] {
 }
 
 fn l2_of(frame: &Frame) -> L2Id {
-    let mut l2 = [0; 14];
-    l2[..6].copy_from_slice(&frame.l2.dst.0);
-    l2[6..12].copy_from_slice(&frame.l2.src.0);
-    l2[12..].copy_from_slice(&frame.l2.vlan.map_or(0, |tag| tag.id).to_be_bytes());
-    l2
+    let mut macs = [0; 12];
+    macs[..6].copy_from_slice(&frame.l2.dst.0);
+    macs[6..].copy_from_slice(&frame.l2.src.0);
+    L2Id::of(&macs, frame.l2.vlan.map_or(0, |tag| tag.id))
 }
 
 /// `bytes`: the frame itself; `start`: where it begins in the outermost one.
@@ -264,9 +265,4 @@ fn one(bytes: &[u8], frame: &Frame, start: usize, tunnel: Option<TunnelId>) -> O
         let ends = Ends { src: Addr::of(ip.src), dst: Addr::of(ip.dst), sport, dport };
         Careful::V4(Seen { ends, l2, meta, tunnel }, extra)
     })
-}
-
-/// The VLAN id of a frame's L2 part.
-pub(crate) fn vlan(l2: &L2Id) -> u16 {
-    get_u16(l2, 12).unwrap_or(0)
 }

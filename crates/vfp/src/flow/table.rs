@@ -1,7 +1,7 @@
 //! Where flow pairs are kept: an index of both directions' keys over pairs that never move.
 //!
 //! The index is an open-addressed array of 8-byte slots: 32 bits of the hash beside the pair's number and
-//! direction. Deletion shifts slots back, so there are no tombstones. Pairs lie in blocks that are never moved or
+//! direction. It grows by a quarter, so that a flow's share of it stays small. Deletion shifts slots back, so there are no tombstones. Pairs lie in blocks that are never moved or
 //! given back, so growth costs the index only.
 
 use super::key::{Addr, Key};
@@ -64,9 +64,9 @@ impl<A: Addr> Table<A> {
 
     /// The slot where a search for a hash begins.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the mask is below 2^32")]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
     fn home(&self, hash: u64) -> usize {
-        (hash as u32) as usize & (self.slots.len() - 1)
+        home(hash as u32, self.slots.len())
     }
 
     /// Asks for the slot of a hash to be brought near.
@@ -79,7 +79,7 @@ impl<A: Addr> Table<A> {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
     pub(crate) fn prefetch_pair(&self, hash: u64) {
-        let mask = self.slots.len() - 1;
+        let count = self.slots.len();
         let mut at = self.home(hash);
         loop {
             let slot = self.slots[at];
@@ -93,7 +93,7 @@ impl<A: Addr> Table<A> {
                 prefetch(&pair.common);
                 return;
             }
-            at = (at + 1) & mask;
+            at = next(at, count);
         }
     }
 
@@ -101,7 +101,7 @@ impl<A: Addr> Table<A> {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
     pub(crate) fn find(&self, key: &Key<A>, hash: u64) -> Option<Found> {
-        let mask = self.slots.len() - 1;
+        let count = self.slots.len();
         let mut at = self.home(hash);
         loop {
             let slot = self.slots[at];
@@ -115,7 +115,7 @@ impl<A: Addr> Table<A> {
                     return Some(Found { pair: reference >> 1, half });
                 }
             }
-            at = (at + 1) & mask;
+            at = next(at, count);
         }
     }
 
@@ -147,7 +147,7 @@ impl<A: Addr> Table<A> {
 
     /// Makes one direction of a pair known by its key; the key must not be known yet.
     pub(crate) fn index(&mut self, found: Found) {
-        if (self.used + 1) * 4 > self.slots.len() * 3 {
+        if (self.used + 1) * 5 > self.slots.len() * 4 {
             self.grow();
         }
         let hash = self.hash(&self.pair(found.pair).halves[found.half].key);
@@ -157,23 +157,24 @@ impl<A: Addr> Table<A> {
 
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant; a half is 0 or 1")]
     fn place(&mut self, hash: u64, found: Found) {
-        let mask = self.slots.len() - 1;
+        let count = self.slots.len();
         let mut at = self.home(hash);
         while self.slots[at] != EMPTY {
-            at = (at + 1) & mask;
+            at = next(at, count);
         }
         let reference = (found.pair << 1 | found.half as u32) + 1;
         self.slots[at] = u64::from(hash as u32) << 32 | u64::from(reference);
     }
 
     fn grow(&mut self) {
-        let larger = vec![EMPTY; self.slots.len() * 2];
+        // A quarter more: the index stays between six and eight tenths full, whatever the number of flows.
+        let larger = vec![EMPTY; self.slots.len() + self.slots.len() / 4];
         let old = std::mem::replace(&mut self.slots, larger);
-        let mask = self.slots.len() - 1;
+        let count = self.slots.len();
         for slot in old.into_iter().filter(|&slot| slot != EMPTY) {
-            let mut at = (slot >> 32) as usize & mask;
+            let mut at = home((slot >> 32) as u32, count);
             while self.slots[at] != EMPTY {
-                at = (at + 1) & mask;
+                at = next(at, count);
             }
             self.slots[at] = slot;
         }
@@ -182,7 +183,7 @@ impl<A: Addr> Table<A> {
     /// Forgets a direction's key; nothing happens when it is not known.
     pub(crate) fn unindex(&mut self, found: Found) {
         let hash = self.hash(&self.pair(found.pair).halves[found.half].key);
-        let mask = self.slots.len() - 1;
+        let count = self.slots.len();
         let reference = u64::from(found.pair) << 1 | found.half as u64;
         let mut at = self.home(hash);
         loop {
@@ -193,19 +194,20 @@ impl<A: Addr> Table<A> {
             if slot & 0xffff_ffff == reference + 1 {
                 break;
             }
-            at = (at + 1) & mask;
+            at = next(at, count);
         }
         self.used -= 1;
         // Whatever follows without a gap moves up, unless that would put it before its home.
         let mut hole = at;
         loop {
-            at = (at + 1) & mask;
+            at = next(at, count);
             let slot = self.slots[at];
             if slot == EMPTY {
                 break;
             }
-            let wanted = (slot >> 32) as usize & mask;
-            if at.wrapping_sub(wanted) & mask >= at.wrapping_sub(hole) & mask {
+            let wanted = home((slot >> 32) as u32, count);
+            let back = |from: usize| if at >= from { at - from } else { at + count - from };
+            if back(wanted) >= back(hole) {
                 self.slots[hole] = slot;
                 hole = at;
             }
@@ -236,6 +238,18 @@ impl<A: Addr> Table<A> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Pair<A>)> {
         (0..self.next).filter(|&pair| self.is_live(pair)).map(|pair| (pair, self.pair(pair)))
     }
+}
+
+/// The slot where a search begins: hashes are spread over any number of slots, in their order.
+#[inline]
+const fn home(hash: u32, slots: usize) -> usize {
+    ((hash as u64 * slots as u64) >> 32) as usize
+}
+
+/// The slot behind one.
+#[inline]
+const fn next(at: usize, slots: usize) -> usize {
+    if at + 1 == slots { 0 } else { at + 1 }
 }
 
 /// Asks the processor to bring a value near.

@@ -50,9 +50,9 @@ impl Port {
             }
             if pair.common.bits.contains(Bits::SENT_BACK) {
                 // The adapter never saw the packet; whoever sent it must see the reply.
-                let main = &pair.halves[0].l2;
-                walk.view.destination_mac = wire::bytes::get_mac(main, 6).unwrap_or_default();
-                walk.view.source_mac = wire::bytes::get_mac(main, 0).unwrap_or_default();
+                let main = pair.halves[0].l2;
+                walk.view.destination_mac = main.source();
+                walk.view.source_mac = main.destination();
             }
         }
         walk
@@ -138,7 +138,7 @@ impl Port {
         let reply = composed.view.ends::<A>().reversed();
         let moved = reply != pair.halves[1].key.ends;
         let paired = walk.stateful || pair.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
-        if moved && paired {
+        if paired && (moved || !pair.common.bits.contains(Bits::PAIRED)) {
             let key = Key { ends: reply, ..pair.halves[1].key };
             if !self.make_way::<A>(&key, Some(found.pair), ctx.now) {
                 self.give_back_all(&walk);

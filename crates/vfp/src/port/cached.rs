@@ -34,6 +34,8 @@ pub(crate) struct Context<'s, 'e> {
     pub(crate) hairpins: u8,
     /// Frames that the port makes itself (ICMP errors, resets): towards the adapter, or into the switch.
     pub(crate) made: Vec<(Direction, Packet)>,
+    /// The next hops that packets wait for, in the order of these packets.
+    pub(crate) next_hops: Vec<std::net::IpAddr>,
     /// Pieces of fragmented packets, beside the first, and where they go.
     pub(crate) pieces: Vec<Piece>,
 }
@@ -89,8 +91,8 @@ pub(crate) enum Step {
     Back,
     /// Into another port, as delivered there.
     Into(u16),
-    /// Waiting for this next hop.
-    Pending(std::net::IpAddr),
+    /// Waiting for a next hop: see [`Context::next_hops`].
+    Pending,
 }
 
 /// The place that [`Half::target`](crate::flow::pair::Half::target) uses for a flood.

@@ -39,7 +39,8 @@ impl Port {
                 if ctx.watched {
                     ctx.event(&Event::Pending { port: self.spec.name, next_hop });
                 }
-                Err(Step::Pending(next_hop))
+                ctx.next_hops.push(next_hop);
+                Err(Step::Pending)
             }
             End::Ping => match wire::build::echo_reply(packet.data()) {
                 Some(reply) => {
@@ -160,7 +161,7 @@ impl Port {
             counters.matched_packets += 1;
             if index + 1 == walk.path.rules.len() {
                 counters.dropped_packets += u64::from(step == Step::Drop);
-                counters.pending_packets += u64::from(matches!(step, Step::Pending(_)));
+                counters.pending_packets += u64::from(step == Step::Pending);
             }
         }
     }

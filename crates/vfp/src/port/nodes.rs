@@ -32,13 +32,18 @@ pub(crate) struct Node<A> {
 /// All layer flows of one family on a port.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes<A> {
-    nodes: Vec<Node<A>>,
+    /// Never moved or given back: growth copies nothing and wastes little.
+    blocks: Vec<Box<[Node<A>]>>,
+    /// Nodes ever used.
+    used: u32,
     free: u32,
 }
 
+const BLOCK: usize = 1024;
+
 impl<A> Default for Nodes<A> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), free: NONE }
+        Self { blocks: Vec::new(), used: 0, free: NONE }
     }
 }
 
@@ -46,7 +51,15 @@ pub(crate) type List<A> = SmallVec<[Node<A>; 4]>;
 
 impl<A: Addr> Nodes<A> {
     pub(crate) fn memory(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node<A>>()
+        self.blocks.len() * BLOCK * size_of::<Node<A>>()
+    }
+
+    fn get(&self, number: u32) -> Option<&Node<A>> {
+        self.blocks.get(number as usize / BLOCK)?.get(number as usize % BLOCK)
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut Node<A>> {
+        self.blocks.get_mut(number as usize / BLOCK)?.get_mut(number as usize % BLOCK)
     }
 
     /// Keeps a list; returns its head.
@@ -54,15 +67,23 @@ impl<A: Addr> Nodes<A> {
         let mut head = NONE;
         for node in list.iter().rev() {
             let node = Node { next: head, ..*node };
-            head = if self.free == NONE {
-                self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).unwrap_or(NONE)
+            let number = if self.free == NONE {
+                self.used += 1;
+                if self.used as usize > self.blocks.len() * BLOCK {
+                    self.blocks.push(vec![Node::default(); BLOCK].into_boxed_slice());
+                }
+                self.used - 1
             } else {
-                let number = self.free;
-                self.free = self.nodes[number as usize].next;
-                self.nodes[number as usize] = node;
-                number
+                self.free
             };
+            let again = number == self.free;
+            if let Some(place) = self.get_mut(number) {
+                let old = std::mem::replace(place, node);
+                if again {
+                    self.free = old.next;
+                }
+            }
+            head = number;
         }
         head
     }
@@ -70,7 +91,7 @@ impl<A: Addr> Nodes<A> {
     /// The list of a head.
     pub(crate) fn list(&self, mut head: u32) -> List<A> {
         let mut list = List::new();
-        while let Some(node) = self.nodes.get(head as usize) {
+        while let Some(node) = self.get(head) {
             list.push(*node);
             head = node.next;
         }
@@ -80,15 +101,16 @@ impl<A: Addr> Nodes<A> {
     /// Forgets a list; returns the NAT ports that were lent to it.
     pub(crate) fn remove(&mut self, mut head: u32) -> SmallVec<[u32; 2]> {
         let mut bindings = SmallVec::new();
-        while let Some(node) = self.nodes.get_mut(head as usize) {
-            let next = node.next;
+        let mut free = self.free;
+        while let Some(node) = self.get_mut(head) {
+            let next = std::mem::replace(&mut node.next, free);
             if node.binding != NONE {
                 bindings.push(node.binding);
             }
-            node.next = self.free;
-            self.free = head;
+            free = head;
             head = next;
         }
+        self.free = free;
         bindings
     }
 }
@@ -110,6 +132,6 @@ mod tests {
         assert_eq!(nodes.list(second).len(), 1);
         let third = nodes.insert(&[node(4, NONE), node(5, NONE)]);
         assert_eq!(nodes.list(third).iter().map(|node| node.rule).collect::<Vec<_>>(), [4, 5]);
-        assert_eq!(nodes.nodes.len(), 3);
+        assert_eq!(nodes.used, 3);
     }
 }

@@ -66,8 +66,7 @@ impl Port {
     /// Guards against false senders.
     fn guarded<A: Addr>(&self, direction: Direction, seen: &Seen<A>) -> Option<DropReason> {
         let guards = self.spec.guards;
-        let mac = |at| wire::bytes::get_mac(&seen.l2, at).unwrap_or_default();
-        if let Some(reason) = self.guard_frame(direction, mac(0), mac(6)) {
+        if let Some(reason) = self.guard_frame(direction, seen.l2.destination(), seen.l2.source()) {
             return Some(reason);
         }
         if direction == Direction::In {

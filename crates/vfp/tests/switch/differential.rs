@@ -465,7 +465,7 @@ fn run(ips: Ips, removed: RemovedDip, layers: &[LayerPlan], ops: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
     fn cached_watched_batched_and_layer_by_layer(
