@@ -1,4 +1,4 @@
-//! Frames: no input panics, and what is read keeps its bounds and checksums.
+//! Frames: no input panics in a programmed node, and what comes out is well formed with right checksums.
 
 #![no_main]
 

@@ -15,13 +15,15 @@ mod documents;
 mod frames;
 pub mod mutate;
 mod node;
+mod switch;
 mod words;
 
 pub use calls::{fault_plan, hns_calls, v1_call};
 pub use cluster::manifest;
 pub use documents::{filter, hcn_document, v1_document};
-pub use node::node_frames;
 pub use frames::{pcapng_reader, wire_build_error, wire_parse, wire_rewrite};
+pub use node::{node_frames, stack_frames, vfpctrl_line};
+pub use switch::{vfp_changes, vfp_frames};
 
 /// What became of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +60,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_build_error", run: wire_build_error, dictionary: words::FRAMES, share: 1 },
     Target { name: "wire_rewrite", run: wire_rewrite, dictionary: words::FRAMES, share: 1 },
     Target { name: "node_frames", run: node_frames, dictionary: words::FRAMES, share: 8 },
+    Target { name: "stack_frames", run: stack_frames, dictionary: words::FRAMES, share: 4 },
+    Target { name: "vfpctrl_line", run: vfpctrl_line, dictionary: words::CTRL, share: 8 },
     Target { name: "pcapng_reader", run: pcapng_reader, dictionary: words::CAPTURES, share: 1 },
+    Target { name: "vfp_frames", run: vfp_frames, dictionary: words::FRAMES, share: 8 },
+    Target { name: "vfp_changes", run: vfp_changes, dictionary: &[], share: 8 },
 ];
 
 /// Documents are text; other bytes are made text as a lenient reader would.

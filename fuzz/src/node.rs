@@ -1,14 +1,17 @@
-//! Frames into the switch of a fully programmed node: both kinds of network, with load balancers of every kind, NAT,
-//! tunnels and the host's routes.
+//! Frames into the switch of a fully programmed node (both kinds of network, with load balancers of every kind, NAT,
+//! tunnels and the host's routes), and into an IP stack; command lines of `vfpctrl` over such a switch.
 //!
-//! An input is a byte that chooses the node, then frames: a byte of flags (which port; whether checksums are put right
+//! An input of frames is a byte that chooses the node, then frames: a byte of flags (which port; whether checksums are put right
 //! first), two bytes of length, the frame.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use node::NetworkKind;
+use node::app::{Request, Transport};
+use node::stack::{InterfaceSpec, Route, Stack};
 use services::source::manifests::{Input, Manifests, Options, Touched};
 use transom::world::{Plan, World};
 use uuid::Uuid;
@@ -103,4 +106,84 @@ pub fn node_frames(input: &[u8]) -> Verdict {
     }
     switch.sweep(now, 64);
     verdict
+}
+
+/// The machine that [`stack_frames`] sends frames to: a forwarding host with servers, two interfaces and both families.
+fn machine() -> Stack {
+    let net = |text: &str| text.parse::<IpNet>().expect("a prefix");
+    let mut stack = Stack::new("host", 1);
+    for (name, last, addresses) in [
+        ("lan", 11, ["192.0.2.11/24", "2001:db8:c::11/64"]),
+        ("pods", 2, ["10.50.1.2/24", "2001:db8:50:1::2/64"]),
+    ] {
+        stack.add_interface(InterfaceSpec {
+            name: name.to_owned(),
+            mac: Mac([2, 0, 0, 0, 0, last]),
+            addresses: addresses.map(net).to_vec(),
+            mtu: 1500,
+        });
+    }
+    stack.routes_mut().add(Route::default_by(IpAddr::from([192, 0, 2, 1]), 0));
+    stack.set_forwarding(true);
+    for transport in [Transport::Tcp, Transport::Udp] {
+        stack.serve(transport, 80);
+    }
+    stack
+}
+
+/// Sends frames to an IP stack that has a connection under way. The form of an input is that of [`node_frames`].
+pub fn stack_frames(input: &[u8]) -> Verdict {
+    let mut stack = machine();
+    let mut now = Duration::from_secs(1);
+    stack.request(now, Request::new(([192, 0, 2, 12], 80).into(), Transport::Tcp));
+    let mut verdict = Verdict::Refused;
+    let mut rest = input.get(1..).unwrap_or_default();
+    while let [flags, high, low, after @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low])).min(after.len());
+        let (frame, later) = after.split_at(length);
+        rest = later;
+        let mut frame = frame.to_vec();
+        if flags & 0x80 != 0 {
+            let _ = wire::checksum::fill(&mut frame);
+        }
+        // What is forwarded may be a fragment of something whose checksum nobody on the way can know.
+        let right = wire::checksum::verify(&frame).is_ok();
+        now += Duration::from_millis(u64::from(flags & 0x7f) * 10);
+        stack.receive(now, usize::from(flags & 1), &frame);
+        stack.poll(now);
+        for (_, sent) in stack.take_output() {
+            verdict = Verdict::Read;
+            wire::parse(sent.data()).expect("what leaves a stack is well formed");
+            if right {
+                let judged = wire::checksum::verify(sent.data());
+                assert!(judged.is_ok(), "{judged:?} behind the stack: {}", wire::describe(sent.data()));
+            }
+        }
+    }
+    verdict
+}
+
+/// Words of a `vfpctrl` command line over a programmed switch; words are parted by blanks, those in quotes are one.
+pub fn vfpctrl_line(input: &[u8]) -> Verdict {
+    let line = String::from_utf8_lossy(input);
+    let mut words: Vec<String> = Vec::new();
+    for (index, part) in line.split('"').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    let mut switch = Switch::default();
+    switch.apply(&NODES[0].policy).expect("an exported policy can be applied");
+    match vfpctrl::run(&mut switch, &words, Duration::from_secs(1)) {
+        Ok(text) => {
+            assert!(!text.is_empty());
+            Verdict::Read
+        }
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            Verdict::Refused
+        }
+    }
 }

@@ -137,7 +137,11 @@ smoke_of!(
     wire_build_error,
     wire_rewrite,
     node_frames,
+    stack_frames,
+    vfpctrl_line,
     pcapng_reader,
+    vfp_frames,
+    vfp_changes,
 );
 
 /// A target is in four places; one that is forgotten in one of them would never run.
