@@ -3,6 +3,9 @@
 //!
 //! It wires `services`, `node`, `hns` and `proxy` together and decides nothing itself.
 
+mod change;
+pub mod linux;
+mod reason;
 pub mod record;
 
 use std::collections::BTreeMap;
@@ -20,11 +23,12 @@ use hns::faults::FaultPlan;
 use hns::{Hns, Options, Profile};
 use ipnet::IpNet;
 use node::sim::{Agents, Client, Furnishing, Settings, Simulation};
-use node::stack::Route;
+use node::stack::{Route, ServiceRule};
 use node::{NetworkKind, NodeSpec};
 use proxy::{Config, Driver, Interface, NodeInput, Proxy};
 use services::{Change, Cluster, IpFamily, Perspective};
 
+use self::linux::LinuxViews;
 use crate::cli::traffic::{Destination, Flow, Name, Origin, Protocol};
 
 /// How often a failing object is tried again before a proxy is taken as it is.
@@ -46,8 +50,8 @@ pub struct Plan {
     /// Pods may reach themselves through a Service: the CNI plugin's loopback option of DSR, an OutBoundNAT policy for
     /// the pod's own address.
     pub loopback: bool,
-    /// Last changes to how a node's HNS is opened.
-    pub options: Option<fn(&mut Options)>,
+    /// Switches of every node's HNS, as a YAML mapping ([`hns::Switches::apply_yaml`]).
+    pub switches: String,
 }
 
 impl Plan {
@@ -60,7 +64,7 @@ impl Plan {
             config: Config::default(),
             faults: None,
             loopback: false,
-            options: None,
+            switches: String::new(),
         }
     }
 }
@@ -96,6 +100,7 @@ impl Running {
 struct Proxies<'a> {
     plan: &'a Plan,
     changes: &'a [Change],
+    linux: &'a LinuxViews,
     running: BTreeMap<String, Running>,
     failures: Vec<String>,
 }
@@ -109,8 +114,9 @@ impl Agents for Proxies<'_> {
         if let Some(faults) = &self.plan.faults {
             options.faults = faults.clone();
         }
-        if let Some(change) = self.plan.options {
-            change(options);
+        // Checked when the world was begun.
+        if let Err(error) = options.switches.apply_yaml(&self.plan.switches) {
+            self.failures.push(format!("switches: {error}"));
         }
     }
 
@@ -123,6 +129,10 @@ impl Agents for Proxies<'_> {
         self.failures.extend(running.bring().into_iter().map(|failure| format!("node {name}: {failure}")));
         self.running.insert(name, running);
         Ok(())
+    }
+
+    fn linux(&mut self, node: &str) -> Vec<ServiceRule> {
+        self.linux.rules(node)
     }
 }
 
@@ -206,22 +216,31 @@ pub struct World {
     pub cluster: Cluster,
     /// The proxies, by node.
     pub proxies: BTreeMap<String, Running>,
+    /// What the Linux nodes see and serve.
+    pub linux: LinuxViews,
     /// What the proxies could not bring about.
     pub failures: Vec<String>,
+    plan: Plan,
+    /// Every change so far: what a proxy that starts anew is told.
+    changes: Vec<Change>,
 }
 
 impl World {
     /// Builds a cluster from the changes that its objects are.
     pub fn build(changes: &[Change], plan: &Plan) -> anyhow::Result<Self> {
         // The families that the nodes have, seen from no node in particular.
+        hns::Switches::default().apply_yaml(&plan.switches).context("the switches of HNS")?;
         let mut cluster = Cluster::new(Perspective::of_node("", [IpFamily::V4, IpFamily::V6]));
         for change in changes {
             cluster.apply(change.clone());
         }
-        let mut proxies = Proxies { plan, changes, running: BTreeMap::new(), failures: Vec::new() };
+        let linux = LinuxViews::new(&cluster, changes);
+        let mut proxies =
+            Proxies { plan, changes, linux: &linux, running: BTreeMap::new(), failures: Vec::new() };
         let simulation = Simulation::new(&cluster, &plan.settings, &mut proxies)?;
         let (running, failures) = (proxies.running, proxies.failures);
-        Ok(Self { simulation, cluster, proxies: running, failures })
+        let (plan, changes) = (plan.clone(), changes.to_vec());
+        Ok(Self { simulation, cluster, proxies: running, linux, failures, plan, changes })
     }
 
     /// The Windows nodes' names.
