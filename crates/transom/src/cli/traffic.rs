@@ -1,5 +1,6 @@
 //! Flags of the commands that send packets through an emulated cluster: `trace`, `capture` and `vfp`.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,6 +29,15 @@ impl Name {
             return Err(format!("{text:?} is no name: write NAME or NAMESPACE/NAME"));
         }
         Ok(Self { namespace, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
     }
 }
 
@@ -62,6 +72,18 @@ impl FromStr for Origin {
             _ => Err(format!(
                 "{text:?} is no place: write pod/NAME, pod/NAMESPACE/NAME, node, node/NAME or external:IP"
             )),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(name) => write!(f, "pod/{name}"),
+            Self::Node(Some(name)) => write!(f, "node/{name}"),
+            Self::Node(None) => f.write_str("node"),
+            Self::External(Some(address)) => write!(f, "external:{address}"),
+            Self::External(None) => f.write_str("external"),
         }
     }
 }
@@ -105,6 +127,16 @@ impl FromStr for Destination {
     }
 }
 
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(name, port) => write!(f, "svc/{name}:{port}"),
+            Self::Pod(name, port) => write!(f, "pod/{name}:{port}"),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
 /// A protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
@@ -141,6 +173,13 @@ impl FromStr for Flow {
     }
 }
 
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let udp = if self.protocol == Protocol::Udp { "/udp" } else { "" };
+        write!(f, "{}={}{udp}", self.from, self.to)
+    }
+}
+
 /// How the emulated cluster is set up, beside [`NodeArgs`].
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Emulated cluster")]
@@ -161,8 +200,48 @@ pub struct SimulationArgs {
     pub seed: u64,
 }
 
+const TRACE_EXITS: &str = "\
+Exit codes:
+  0   the request was answered
+  1   it was not; the verdict says why
+  3   --strict: some input was refused
+  64  the command line was wrong";
+
+const TRACE_DOCUMENT: &str = "\
+The document of -o json and -o yaml; fields may be added, none is renamed. What does not apply is left out.
+  from, to            who asks, and what was asked for as on the command line
+  protocol            TCP or UDP
+  network, dsr        overlay or l2bridge; whether load balancers use direct server return
+  client, target      the client's end and the one that it connects to, as ADDRESS:PORT
+  request, reply, refusal
+                      the ways of the first packet, the first answer, and a reset or ICMP error: lists of
+      kind            port (it passes the layers of a switch port) or wire (it leaves a machine)
+      microseconds    virtual time
+      node, port, direction
+                      where; OUT is from the adapter into the switch, IN is to the adapter
+      packet          sourceMac, destinationMac, vlan, source, destination, what, ttl as it came; the inner ones
+                      if there is a tunnel {sourceMac, destinationMac, source, destination, vni}
+      layers          {layer, rule {layer, group, rule, action}, kept, rewrites, dropped} in the order of passing;
+                      kept: the decision is that of the connection's first packet
+      rewrites        {field, from, to} of the port as a whole
+      next            {kind: port, port, why}, {kind: dropped, reason, explanation, rule}, {kind: lost, reason}, or
+                      kind delivered, back, several, sent
+  backend             {name, address, sees, seesClient} of who answered
+  verdict             {answered, outcome, microseconds, reason}
+      outcome         answered, refused, reset, garbled, unreachable or timed-out
+      reason          {kind, text, node, port, rule, service}; kind is one of dropped, no-backend, no-local-backend,
+                      no-load-balancer, not-programmed, unknown-port, own-node-port, own-address, not-emulated,
+                      no-endpoint, self-access, link, refused, unreachable, garbled, no-answer
+
+Exit codes:
+  0   the request was answered
+  1   it was not; the verdict says why
+  3   --strict: some input was refused
+  64  the command line was wrong";
+
 /// `transom trace`.
 #[derive(Debug, Args)]
+#[command(after_help = TRACE_EXITS, after_long_help = TRACE_DOCUMENT)]
 pub struct TraceCommand {
     /// Where the traffic comes from: pod/NAME, pod/NAMESPACE/NAME, node, node/NAME, external or external:IP
     #[arg(long, value_name = "FROM")]
@@ -368,5 +447,18 @@ mod tests {
         assert_eq!(flow.protocol, Protocol::Udp);
         assert_eq!(flow.to, Destination::Service(name(None, "dns"), "53".to_owned()));
         assert!("pod/web-1".parse::<Flow>().unwrap_err().contains("FROM=TO"));
+        for text in [
+            "node=svc/dns:53/udp",
+            "pod/shop/web-1=10.96.0.10:80",
+            "node/win-1=pod/a:1",
+            "external:2001:db8::9=[2001:db8::1]:80",
+            "external=svc/shop/api:http/udp",
+        ] {
+            assert_eq!(
+                text.parse::<Flow>().map(|flow| flow.to_string()).as_deref(),
+                Ok(text),
+                "as it was read"
+            );
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
@@ -16,9 +16,17 @@ use crate::exit::Exit;
 
 pub(super) fn run(command: &CaptureCommand) -> anyhow::Result<Exit> {
     let mut simulated = Simulated::open(&command.input, &command.node, &command.simulation)?;
+    // Whoever is named must be there before anything is written.
+    for flow in &command.send {
+        simulated.request(flow)?;
+    }
+    if command.only_node && simulated.node.is_none() {
+        let windows = simulated.world.windows_nodes();
+        anyhow::bail!("--only-node: which node? give --node; Windows nodes: {}", windows.join(", "));
+    }
     let to_stdout = command.file == Path::new("-");
     let out: Box<dyn Write> = if to_stdout {
-        Box::new(std::io::stdout())
+        Box::new(io::stdout())
     } else {
         let file = File::create(&command.file);
         Box::new(file.with_context(|| format!("cannot write {}", command.file.display()))?)
@@ -42,11 +50,18 @@ pub(super) fn run(command: &CaptureCommand) -> anyhow::Result<Exit> {
     for flow in &command.send {
         let exchange = simulated.run(flow)?;
         failed |= exchange.outcome.answer().is_none();
-        let _ = writeln!(lines, "{}: {}", exchange.request.to, exchange.outcome);
+        let _ = writeln!(lines, "{flow}: {}", exchange.outcome);
     }
-    capture.flush().with_context(|| format!("cannot write {}", command.file.display()))?;
-    let _ = writeln!(lines, "{} packets written to {}", capture.packets(), command.file.display());
-    if !to_stdout {
+    match capture.flush() {
+        // A reader that has seen enough.
+        Err(error) if to_stdout && error.kind() == io::ErrorKind::BrokenPipe => {}
+        result => result.with_context(|| format!("cannot write {}", command.file.display()))?,
+    }
+    if to_stdout {
+        // Nothing is left to say it to when standard error is closed.
+        let _ = io::stderr().lock().write_all(lines.as_bytes());
+    } else {
+        let _ = writeln!(lines, "{} packets written to {}", capture.packets(), command.file.display());
         render::print(&lines)?;
     }
     Ok(if failed { simulated.exit.and(Exit::Failure) } else { simulated.exit })

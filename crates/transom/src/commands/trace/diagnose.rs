@@ -1,0 +1,446 @@
+//! Why an exchange had no answer: the rule that dropped a packet, the object that is missing, the link that is cut.
+//!
+//! Each kind has a stable word, so that scripts need not read sentences.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hcn::loadbalancer::Frontend;
+use hcn::{Endpoint, HcnExt, LoadBalancer, Query};
+use node::app::{Outcome, Transport, Unreachable};
+use node::sim::Client;
+use serde::Serialize;
+use services::{Cluster, ServiceKey, ServicePort, TrafficPolicy};
+use vfp::DropReason;
+
+use super::headers::Headers;
+use super::report::RuleName;
+use crate::world::World;
+use crate::world::record::{Journey, Passage, Role, Step};
+
+/// Why there was no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Reason {
+    /// A stable word.
+    pub(super) kind: Kind,
+    /// A clause for people.
+    pub(super) text: String,
+    /// The node that is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
+    /// The switch port where it happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) port: Option<String>,
+    /// The rule that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rule: Option<RuleName>,
+    /// The Service that the address belongs to, as `namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) service: Option<String>,
+}
+
+impl Reason {
+    fn new(kind: Kind, text: String) -> Self {
+        Self { kind, text, node: None, port: None, rule: None, service: None }
+    }
+
+    fn on(self, node: impl Into<String>) -> Self {
+        Self { node: Some(node.into()), ..self }
+    }
+
+    fn of(self, service: &ServiceKey) -> Self {
+        Self { service: Some(service.to_string()), ..self }
+    }
+}
+
+/// The kinds of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// The switch dropped a packet.
+    Dropped,
+    /// The Service has no usable backend.
+    NoBackend,
+    /// A policy asks for backends on the node, and there are none.
+    NoLocalBackend,
+    /// HNS of the node holds no load balancer for the address.
+    NoLoadBalancer,
+    /// HNS holds a load balancer, and the switch did not act by it.
+    NotProgrammed,
+    /// The address is a Service's, the port is not.
+    UnknownPort,
+    /// A node's own node port, from the node itself.
+    OwnNodePort,
+    /// The client's own address, where nobody listens.
+    OwnAddress,
+    /// A Linux node's Services are not emulated.
+    NotEmulated,
+    /// HNS of the node holds no endpoint with the address.
+    NoEndpoint,
+    /// A pod reached itself through a Service without the loopback policy.
+    SelfAccess,
+    /// A link lost a packet.
+    Link,
+    /// The server's machine refused.
+    Refused,
+    /// Somebody on the way says that there is no way.
+    Unreachable,
+    /// The answer is not what was asked for.
+    Garbled,
+    /// A packet went nowhere.
+    NoAnswer,
+}
+
+/// An exchange that had no answer.
+pub(super) struct Failed<'a> {
+    pub(super) client: &'a Client,
+    pub(super) target: SocketAddr,
+    pub(super) transport: Transport,
+    pub(super) outcome: &'a Outcome,
+    pub(super) journey: &'a Journey,
+}
+
+/// The Service that an address belongs to.
+struct Found {
+    service: ServiceKey,
+    port: ServicePort,
+    policy: TrafficPolicy,
+    /// How the policy is called in the Service.
+    field: &'static str,
+    frontend: Frontend,
+}
+
+impl Failed<'_> {
+    /// Why.
+    pub(super) fn reason(&self, world: &mut World) -> Reason {
+        self.self_access()
+            .or_else(|| self.hard_drop())
+            .or_else(|| self.service(world))
+            .or_else(|| self.own_address())
+            .or_else(|| self.unknown_port(&world.cluster))
+            .or_else(|| self.lost())
+            .or_else(|| self.no_endpoint(world))
+            .or_else(|| self.drop(|_| true))
+            .unwrap_or_else(|| self.end())
+    }
+
+    /// A drop that a rule, a guard or a limit is to blame for, whatever else is missing.
+    fn hard_drop(&self) -> Option<Reason> {
+        self.drop(|reason| {
+            !matches!(
+                reason,
+                DropReason::Forwarding | DropReason::PaRoute | DropReason::Arp | DropReason::Answered
+            )
+        })
+    }
+
+    fn drop(&self, counts: impl Fn(DropReason) -> bool) -> Option<Reason> {
+        let (passage, reason, rule) = self.passages().find_map(|passage| match &passage.dropped {
+            Some((reason, rule)) if counts(*reason) => Some((passage, *reason, rule)),
+            _ => None,
+        })?;
+        let by = rule.as_ref().map(|rule| format!(" by rule {} of {}/{}", rule.rule, rule.layer, rule.group));
+        let text = format!(
+            "dropped{} on {} {} {}: {reason}: {}",
+            by.unwrap_or_default(),
+            passage.node,
+            passage.port,
+            passage.direction,
+            reason.explain()
+        );
+        Some(Reason {
+            port: Some(passage.port.clone()),
+            rule: rule.as_ref().map(RuleName::of),
+            ..Reason::new(Kind::Dropped, text).on(&passage.node)
+        })
+    }
+
+    fn passages(&self) -> impl Iterator<Item = &Passage> {
+        self.journey.steps.iter().filter_map(|(_, step)| match step {
+            Step::Port(passage) => Some(&**passage),
+            Step::Wire(_) => None,
+        })
+    }
+
+    /// The node that had to act on the request: the first whose switch it came to, else the client's.
+    fn node(&self, world: &World) -> Option<String> {
+        let first = self.passages().next().map(|passage| passage.node.clone());
+        match self.client {
+            Client::Node(name) => Some(name.clone()),
+            Client::Pod(pod) => {
+                let mut pods = world.simulation.pods();
+                pods.find(|(name, _)| name == pod).map(|(_, node)| node.to_owned())
+            }
+            Client::Outside => first.or_else(|| owner(world, self.target.ip())),
+        }
+    }
+
+    /// What is missing for a Service's address that no load balancer translated.
+    fn service(&self, world: &mut World) -> Option<Reason> {
+        if self.journey.decided_by("lbnat") || self.journey.decided_by("nat") {
+            return None;
+        }
+        let node = self.node(world)?;
+        let local = world.proxies.get_mut(&node).and_then(|proxy| self.find(proxy.driver().cluster()));
+        let is_windows = world.simulation.windows(&node).is_some();
+        let found = local.or_else(|| self.find(&world.cluster))?;
+        let service = &found.service;
+        let what = format!("{} of Service {service}", self.target);
+        let reason = |kind, text| Reason::new(kind, text).on(node.clone()).of(service);
+        if found.frontend.vip.is_none() && owner(world, self.target.ip()).is_none() {
+            return None;
+        }
+        if !is_windows {
+            let text = format!(
+                "nothing translates {what} on {node}: Services are emulated on Windows nodes only, and {node} is none"
+            );
+            return Some(reason(Kind::NotEmulated, text));
+        }
+        if matches!(self.client, Client::Node(_))
+            && found.frontend.vip.is_none()
+            && self.journey.steps.is_empty()
+        {
+            let text = format!(
+                "a Windows node cannot use its own node ports: packets from {node} to its own address never come to \
+                the virtual switch, where port {} of Service {service} is served",
+                self.target.port()
+            );
+            return Some(reason(Kind::OwnNodePort, text));
+        }
+        let usable = found.port.cluster.len();
+        if usable == 0 {
+            let left: Vec<String> = found
+                .port
+                .left_out
+                .iter()
+                .map(|left| format!("{}: {}", left.endpoint.address, left.reason.explain()))
+                .collect();
+            let left = if left.is_empty() { String::new() } else { format!(" ({})", left.join("; ")) };
+            return Some(reason(Kind::NoBackend, format!("{what} has no usable backend{left}")));
+        }
+        if found.port.scope(found.policy).is_empty() {
+            let elsewhere = match usable {
+                1 => "its only usable backend is".to_owned(),
+                several => format!("all {several} usable backends are"),
+            };
+            let text = format!("{} of Service {service} is Local and {elsewhere} not on {node}", found.field);
+            return Some(reason(Kind::NoLocalBackend, text));
+        }
+        let held = held(world, &node, &found.frontend);
+        let prefix = format!("node {node}: ");
+        let frontend = found.frontend.to_string();
+        let failures: Vec<&str> = world
+            .failures
+            .iter()
+            .filter_map(|failure| failure.strip_prefix(&prefix).filter(|text| text.contains(&frontend)))
+            .collect();
+        let why = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join("; ")) };
+        Some(match held {
+            Some(id) => reason(
+                Kind::NotProgrammed,
+                format!(
+                    "HNS of {node} lists load balancer {id} for {what}, but the switch did not act by it{why}"
+                ),
+            ),
+            None => {
+                reason(Kind::NoLoadBalancer, format!("HNS of {node} holds no load balancer for {what}{why}"))
+            }
+        })
+    }
+
+    /// The service port that the target is, in a cluster as a node sees it.
+    fn find(&self, cluster: &Cluster) -> Option<Found> {
+        let (ip, number) = (self.target.ip(), self.target.port());
+        for service in cluster.services() {
+            let Some(view) = cluster.view(service) else { continue };
+            for port in view.ports {
+                if port.protocol.number() != self.transport.number()
+                    || port.cluster_ip.is_ipv4() != ip.is_ipv4()
+                {
+                    continue;
+                }
+                let external = port.external_ips.contains(&ip) || port.ingress_ips.contains(&ip);
+                let (policy, field, vip) = if port.cluster_ip == ip && port.port == number {
+                    (port.internal_policy, "internalTrafficPolicy", Some(ip))
+                } else if external && port.port == number {
+                    (port.external_policy, "externalTrafficPolicy", Some(ip))
+                } else if port.node_port == Some(number) {
+                    (port.external_policy, "externalTrafficPolicy", None)
+                } else {
+                    continue;
+                };
+                let frontend = Frontend {
+                    ipv6: ip.is_ipv6(),
+                    vip,
+                    protocol: self.transport.number().into(),
+                    port: number,
+                };
+                return Some(Found { service: service.clone(), port, policy, field, frontend });
+            }
+        }
+        None
+    }
+
+    fn own_address(&self) -> Option<Reason> {
+        let Client::Node(node) = self.client else { return None };
+        (self.journey.steps.is_empty() && *self.outcome == Outcome::Refused).then(|| {
+            let text =
+                format!("{} is {node}'s own address, and nobody there listens on the port", self.target);
+            Reason::new(Kind::OwnAddress, text).on(node)
+        })
+    }
+
+    fn unknown_port(&self, cluster: &Cluster) -> Option<Reason> {
+        let ip = self.target.ip();
+        for service in cluster.services() {
+            let Some(view) = cluster.view(service) else { continue };
+            let mut owns = false;
+            let mut ports = Vec::new();
+            for port in &view.ports {
+                owns |= port.cluster_ip == ip
+                    || port.external_ips.contains(&ip)
+                    || port.ingress_ips.contains(&ip);
+                ports.push(format!("{}/{}", port.port, port.protocol));
+            }
+            ports.sort_unstable();
+            ports.dedup();
+            let wanted = format!("{}/{}", self.target.port(), self.transport);
+            if owns && !ports.contains(&wanted) {
+                let text = format!(
+                    "Service {service}, whose address {ip} is, has no port {wanted}; it has {}",
+                    ports.join(", ")
+                );
+                return Some(Reason::new(Kind::UnknownPort, text).of(service));
+            }
+        }
+        None
+    }
+
+    fn lost(&self) -> Option<Reason> {
+        self.journey.steps.iter().find_map(|(_, step)| match step {
+            Step::Wire(crossing) => {
+                let text = format!("lost on the wire behind {}: {}", crossing.from, crossing.lost.as_ref()?);
+                Some(Reason::new(Kind::Link, text).on(&crossing.from))
+            }
+            Step::Port(_) => None,
+        })
+    }
+
+    /// The last headers of the request, as far as it came.
+    fn last_request(&self) -> Option<Headers> {
+        let steps = self.journey.steps.iter().rev();
+        let mut requests = steps.filter(|(role, _)| *role == Role::Request);
+        requests.find_map(|(_, step)| Headers::of_frame(step.frame()))
+    }
+
+    fn self_access(&self) -> Option<Reason> {
+        let Client::Pod(pod) = self.client else { return None };
+        let headers = self.last_request()?;
+        let own = headers.source.address;
+        (own == headers.destination.address && self.target.ip() != own).then(|| {
+            let text = format!(
+                "the load balancer chose pod {pod} itself, which sees its own address {own} as the client and never \
+                answers over the network; pods reach themselves through a Service only with the loopback policy, \
+                an OutBoundNAT policy whose destinations hold the pod's own address"
+            );
+            let node = self.passages().next().map(|passage| passage.node.clone());
+            Reason { node, ..Reason::new(Kind::SelfAccess, text) }
+        })
+    }
+
+    fn no_endpoint(&self, world: &World) -> Option<Reason> {
+        let address = self.last_request().map_or(self.target.ip(), |headers| headers.destination.address);
+        let mut pods = world
+            .cluster
+            .nodes()
+            .flat_map(|node| world.cluster.pods_on(&node.name).map(move |pod| (node, pod)));
+        let (node, pod) = pods.find(|(_, pod)| pod.ips.contains(&address))?;
+        let windows = world.simulation.windows(&node.name)?;
+        let endpoints = windows.hns().actor("trace").list::<Endpoint>(&Query::all()).ok()?;
+        let held = endpoints.iter().any(|(_, endpoint)| {
+            !endpoint.is_remote() && endpoint.addresses().any(|own| own.to_string() == address.to_string())
+        });
+        (!held).then(|| {
+            let text = format!(
+                "HNS of {} holds no endpoint with {address}, the address of pod {}/{}",
+                node.name, pod.namespace, pod.name
+            );
+            Reason::new(Kind::NoEndpoint, text).on(&*node.name)
+        })
+    }
+
+    /// Nothing is known to be wrong but how it ended.
+    fn end(&self) -> Reason {
+        let refusal = self.journey.first(Role::Refusal);
+        match (self.outcome, refusal.first()) {
+            (Outcome::Refused | Outcome::Reset, Some(step)) => {
+                let by = self
+                    .last_request()
+                    .map_or(self.target.to_string(), |headers| headers.destination.to_string());
+                let text = format!("{} refuses: nothing listens on {by}", place(step));
+                Reason::new(Kind::Refused, text).on(machine(step))
+            }
+            (Outcome::Refused | Outcome::Reset, None) => Reason::new(
+                Kind::Refused,
+                format!("refused, and no packet of a refusal was seen; {}", self.last()),
+            ),
+            (Outcome::Unreachable(why), step) => {
+                let text = match why {
+                    Unreachable::Host(by) => match step {
+                        Some(step) => format!("{} ({by}) says that it knows no way to the host", place(step)),
+                        None => format!("{by} says that it knows no way to the host"),
+                    },
+                    other => other.to_string(),
+                };
+                let reason = Reason::new(Kind::Unreachable, text);
+                match step {
+                    Some(step) => reason.on(machine(step)),
+                    None => reason,
+                }
+            }
+            (Outcome::Garbled(why), _) => Reason::new(Kind::Garbled, why.clone()),
+            _ => Reason::new(Kind::NoAnswer, self.last()),
+        }
+    }
+
+    fn last(&self) -> String {
+        let of = |role| self.journey.steps.iter().rev().find(|(of, _)| *of == role);
+        match (of(Role::Reply), of(Role::Request)) {
+            (Some((_, step)), _) => format!("an answer was last seen at {}", place(step)),
+            (None, Some((_, step))) => {
+                format!("no answer came; the request was last seen at {}", place(step))
+            }
+            (None, None) => "no packet left the client".to_owned(),
+        }
+    }
+}
+
+/// The Windows node whose own address it is.
+fn owner(world: &World, address: IpAddr) -> Option<String> {
+    world
+        .simulation
+        .nodes()
+        .find(|node| world.cluster.node(node).is_some_and(|facts| facts.addresses.contains(&address)))
+        .map(str::to_owned)
+}
+
+/// The load balancer that a node's HNS holds for a frontend.
+fn held(world: &World, node: &str, frontend: &Frontend) -> Option<String> {
+    let hns = world.simulation.windows(node)?.hns().actor("trace");
+    let balancers = hns.list::<LoadBalancer>(&Query::all()).ok()?;
+    let (id, _) = balancers.into_iter().find(|(_, balancer)| balancer.frontends().contains(frontend))?;
+    Some(id.to_string())
+}
+
+fn machine(step: &Step) -> &str {
+    match step {
+        Step::Port(passage) => &passage.node,
+        Step::Wire(crossing) => &crossing.from,
+    }
+}
+
+fn place(step: &Step) -> String {
+    match step {
+        Step::Port(passage) => format!("{} {} {}", passage.node, passage.port, passage.direction),
+        Step::Wire(crossing) => format!("the wire behind {}", crossing.from),
+    }
+}
