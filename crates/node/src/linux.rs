@@ -1,5 +1,6 @@
 //! A Linux node as its peers see it: pods on a bridge, routes to the other nodes' pods or a VXLAN device with static
-//! neighbours and forwarding entries, and masquerading for what leaves the cluster. It translates no Services.
+//! neighbours and forwarding entries, masquerading for what leaves the cluster, and Services as kube-proxy's iptables
+//! mode serves them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use ipnet::IpNet;
 use wire::{Mac, Packet, vxlan};
 
 use crate::fabric::{Device, LearningSwitch, Outbox};
-use crate::stack::{InterfaceSpec, MasqueradeRule, Route, Stack, StackDrop};
+use crate::stack::{InterfaceSpec, MasqueradeRule, Route, ServiceTable, Stack, StackDrop};
 
 /// The number of the interface on the underlay, and of its port.
 pub const UNDERLAY: usize = 0;
@@ -145,6 +146,11 @@ impl LinuxNode {
         self.stack.set_masquerade(MasqueradeRule { inside, except: cluster });
     }
 
+    /// Serves frontends, in place of those of an earlier call.
+    pub fn set_services(&mut self, table: ServiceTable) {
+        self.stack.set_services(table);
+    }
+
     /// Adds the VXLAN device.
     pub fn add_vxlan(&mut self, spec: VxlanSpec) {
         let interface = self.stack.add_interface(InterfaceSpec {
@@ -207,7 +213,13 @@ impl LinuxNode {
             if port == 0 {
                 self.stack.receive(now, self.bridged, frame.data());
             } else if let Some(pod) = self.pods.values_mut().find(|pod| pod.port == port) {
-                pod.stack.receive(now, 0, frame.data());
+                if from == 0 {
+                    pod.stack.receive(now, 0, frame.data());
+                    continue;
+                }
+                for frame in self.stack.bridged(now, self.bridged, frame.data()) {
+                    pod.stack.receive(now, 0, &frame);
+                }
             }
         }
     }

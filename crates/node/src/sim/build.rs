@@ -45,6 +45,7 @@ pub(super) fn build(
         outside: DeviceId(0),
         vips: topology.vips.clone(),
         specs: BTreeMap::new(),
+        pod_cidrs: topology.nodes.iter().map(|node| (node.name.to_string(), node.pod_cidrs.clone())).collect(),
     };
     let mut windows = open_windows(cluster, &topology, settings, agents)?;
     let tunnels = tunnels(cluster, &topology, &windows);
@@ -61,6 +62,9 @@ pub(super) fn build(
         simulation.specs.insert(node.spec.name.to_string(), node.spec.clone());
     }
     simulation.join(&topology, settings, &tunnels, windows);
+    for node in topology.nodes.iter().filter(|node| !node.windows) {
+        simulation.serve_on_linux(&node.name, agents.linux(&node.name));
+    }
     Ok(simulation)
 }
 

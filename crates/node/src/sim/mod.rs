@@ -24,7 +24,7 @@ use crate::app::{Exchange, Request};
 use crate::fabric::{DeviceId, Fabric, LinkSettings};
 use crate::furnish::FurnishError;
 use crate::spec::{NetworkKind, NodeSpec, SpecError};
-use crate::stack::{ClientId, Route, Stack};
+use crate::stack::{ClientId, Route, ServiceRule, ServiceTable, Stack};
 use crate::windows::WindowsNode;
 
 /// How a cluster's network is made.
@@ -75,7 +75,7 @@ pub struct Furnishing<'a> {
     pub hns: &'a Hns,
 }
 
-/// What runs on Windows nodes besides the CNI plugin.
+/// What runs on nodes besides the CNI plugin.
 pub trait Agents {
     /// Which build a node is; `build` is what its Node says, such as `10.0.20348`.
     fn profile(&mut self, node: &str, build: Option<&str>) -> Profile {
@@ -90,6 +90,12 @@ pub trait Agents {
 
     /// Makes a node's HNS hold what the node's agents would: a proxy's load balancers.
     fn program(&mut self, node: &Furnishing<'_>) -> Result<(), Box<dyn Error + Send + Sync>>;
+
+    /// The frontends that a Linux node serves.
+    fn linux(&mut self, node: &str) -> Vec<ServiceRule> {
+        let _ = node;
+        Vec::new()
+    }
 }
 
 /// Nodes without a proxy.
@@ -204,6 +210,8 @@ pub struct Simulation {
     outside: DeviceId,
     vips: BTreeSet<IpAddr>,
     specs: BTreeMap<String, NodeSpec>,
+    /// The ranges of each node's pods.
+    pod_cidrs: BTreeMap<String, Vec<IpNet>>,
 }
 
 impl Simulation {
@@ -269,6 +277,18 @@ impl Simulation {
             node.flush(now, out);
             Some(result)
         })?
+    }
+
+    /// Replaces the frontends that a Linux node serves. Tells whether there is such a node.
+    pub fn serve_on_linux(&mut self, name: &str, rules: Vec<ServiceRule>) -> bool {
+        let table = ServiceTable { rules, pods: self.pod_cidrs.get(name).cloned().unwrap_or_default() };
+        let Some(device) = self.node(name) else { return false };
+        let served = self.fabric.with(device, |machine, _, _| {
+            let Machine::Linux(node) = machine else { return false };
+            node.set_services(table);
+            true
+        });
+        served.unwrap_or(false)
     }
 
     /// The router sends packets for an address to a node, as a load balancer or a routing protocol would have it.

@@ -7,6 +7,7 @@ use wire::{Ip, Kind, L4, bytes, checksum};
 
 use super::fragment::Fit;
 use super::masquerade::Verdict;
+use super::services::{self, Surroundings};
 use super::{Stack, StackDrop, is_group};
 use crate::app::Transport;
 
@@ -16,7 +17,7 @@ impl Stack {
         if self.owns(ip.src) {
             return self.count_drop(StackDrop::Martian);
         }
-        if self.masquerade.is_some() && ip.is_fragment() {
+        if (self.masquerade.is_some() || self.services.is_some()) && ip.is_fragment() {
             // The ports are in the first part only: the packet is put together, and cut again on its way out.
             if let Some((whole, ip)) = self.whole(&frame, ip) {
                 self.pass(whole, &ip, true);
@@ -27,6 +28,50 @@ impl Stack {
     }
 
     fn pass(&mut self, mut frame: Vec<u8>, ip: &Ip, was_cut: bool) {
+        let mut ip = *ip;
+        match self.serve_frontend(&mut frame, &mut ip, true) {
+            services::Verdict::Untouched => self.pass_on(frame, &ip, was_cut),
+            services::Verdict::Rewritten if self.owns(ip.dst) => self.deliver(frame, &ip),
+            services::Verdict::Rewritten => self.forward(frame, &ip, was_cut, false),
+            services::Verdict::Refused => {
+                self.count_drop(StackDrop::Service);
+                self.complain(&frame, &ip, IcmpError::PortUnreachable);
+            }
+            services::Verdict::Dropped => self.count_drop(StackDrop::Service),
+        }
+    }
+
+    /// Translates what goes to a Service and comes from one.
+    fn serve_frontend(&mut self, frame: &mut [u8], ip: &mut Ip, arrives: bool) -> services::Verdict {
+        let Some(mut services) = self.services.take() else { return services::Verdict::Untouched };
+        let verdict = services.translate(self.now, frame, ip, arrives, self);
+        self.services = Some(services);
+        verdict
+    }
+
+    /// A frame passes a bridge of this machine's, from one station to another: packets of connections to Services
+    /// that this stack has translated are translated here too (what `bridge-nf-call-iptables` does). Returns what
+    /// goes on.
+    pub fn bridged(&mut self, now: std::time::Duration, interface: usize, frame: &[u8]) -> Vec<Vec<u8>> {
+        self.now = self.now.max(now);
+        let Ok(wire::Frame { kind: Kind::Ip(ip), .. }) = wire::parse(frame) else { return vec![frame.to_vec()] };
+        if self.services.is_none() {
+            return vec![frame.to_vec()];
+        }
+        let whole = if ip.is_fragment() { self.whole(frame, &ip) } else { Some((frame.to_vec(), ip)) };
+        let Some((mut frame, mut ip)) = whole else { return Vec::new() };
+        if let Some(services) = &mut self.services {
+            // One that cannot be rewritten is let through as it is.
+            services.known(self.now, &mut frame, &mut ip);
+        }
+        let id = self.next_fragment_id();
+        match super::fragment::fit(frame, self.mtu(interface, ip.dst).into(), true, id) {
+            Fit::Parts(parts) => parts,
+            Fit::TooBig => Vec::new(),
+        }
+    }
+
+    fn pass_on(&mut self, mut frame: Vec<u8>, ip: &Ip, was_cut: bool) {
         if self.owns(ip.dst) {
             let verdict = match &mut self.masquerade {
                 Some(masquerade) => masquerade.arrive(self.now, &mut frame, ip),
@@ -117,10 +162,18 @@ impl Stack {
     }
 
     /// A packet of this stack's own goes out. Its MACs are written here.
-    pub(super) fn send(&mut self, frame: Vec<u8>) {
-        let Ok(wire::Frame { kind: Kind::Ip(ip), .. }) = wire::parse(&frame) else {
+    pub(super) fn send(&mut self, mut frame: Vec<u8>) {
+        let Ok(wire::Frame { kind: Kind::Ip(mut ip), .. }) = wire::parse(&frame) else {
             return self.count_drop(StackDrop::Malformed);
         };
+        match self.serve_frontend(&mut frame, &mut ip, false) {
+            services::Verdict::Untouched | services::Verdict::Rewritten => {}
+            services::Verdict::Refused => {
+                self.count_drop(StackDrop::Service);
+                return self.complain(&frame, &ip, IcmpError::PortUnreachable);
+            }
+            services::Verdict::Dropped => return self.count_drop(StackDrop::Service),
+        }
         if self.owns(ip.dst) {
             self.looped.push_back(frame);
             return;
@@ -202,6 +255,23 @@ impl Stack {
         let spec = self.interfaces.iter().map(|interface| &interface.spec).find(|spec| super::has(spec, own));
         // TCP needs room for its headers whatever the link says.
         spec.map_or(1500, |spec| spec.mtu).max(if own.is_ipv4() { 68 } else { 1280 })
+    }
+}
+
+impl Surroundings for Stack {
+    fn owns(&self, address: IpAddr) -> bool {
+        Self::owns(self, address)
+    }
+
+    fn address_towards(&self, to: IpAddr) -> Option<IpAddr> {
+        if Self::owns(self, to) {
+            return Some(to);
+        }
+        self.source_on(self.routes.hop(to)?.interface, to)
+    }
+
+    fn masquerades(&self, from: IpAddr, to: IpAddr) -> bool {
+        self.masquerade.as_ref().is_some_and(|masquerade| masquerade.covers(from, to))
     }
 }
 

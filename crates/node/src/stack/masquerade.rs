@@ -59,10 +59,15 @@ impl Masquerade {
         Self { rule, ..Self::default() }
     }
 
+    /// Whether the rule is for what goes from one address to another.
+    pub(super) fn covers(&self, from: IpAddr, to: IpAddr) -> bool {
+        let within = |nets: &[IpNet], address: IpAddr| nets.iter().any(|net| net.contains(&address));
+        within(&self.rule.inside, from) && !within(&self.rule.except, to)
+    }
+
     /// A packet leaves the node by an interface with this address.
     pub(super) fn leave(&mut self, now: Duration, frame: &mut [u8], ip: &Ip, own: IpAddr) -> Verdict {
-        let within = |nets: &[IpNet], address: IpAddr| nets.iter().any(|net| net.contains(&address));
-        if !within(&self.rule.inside, ip.src) || within(&self.rule.except, ip.dst) {
+        if !self.covers(ip.src, ip.dst) {
             return Verdict::Untouched;
         }
         if let Some((source, remote)) = replied(ip)

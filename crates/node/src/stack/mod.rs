@@ -13,6 +13,7 @@ mod link;
 mod masquerade;
 mod neighbor;
 mod route;
+mod services;
 mod tcp;
 mod udp;
 
@@ -28,6 +29,7 @@ use wire::{Kind, Mac, Packet};
 pub use client::ClientId;
 pub use masquerade::MasqueradeRule;
 pub use route::{Hop, Route, Routes};
+pub use services::{Reach, ServiceRule, ServiceTable};
 
 use crate::app::{Exchange, Transport};
 
@@ -73,6 +75,8 @@ pub enum StackDrop {
     TooBig,
     /// It cannot be masqueraded.
     Masquerade,
+    /// A Service has no backend for it, or does not let its sender in.
+    Service,
     /// Nobody takes its protocol.
     NoProtocol,
     /// It came by a tunnel that does not know it.
@@ -128,6 +132,7 @@ pub struct Stack {
     neighbors: neighbor::Neighbors,
     forwarding: bool,
     masquerade: Option<masquerade::Masquerade>,
+    services: Option<services::Services>,
     path_mtu: BTreeMap<IpAddr, u16>,
     reassembly: fragment::Reassembly,
     tcp: tcp::Tcp,
@@ -163,6 +168,7 @@ impl Stack {
             neighbors: neighbor::Neighbors::default(),
             forwarding: false,
             masquerade: None,
+            services: None,
             path_mtu: BTreeMap::new(),
             reassembly: fragment::Reassembly::default(),
             tcp: tcp::Tcp::new(seed),
@@ -266,6 +272,12 @@ impl Stack {
     /// Masquerades what is forwarded.
     pub fn set_masquerade(&mut self, rule: MasqueradeRule) {
         self.masquerade = Some(masquerade::Masquerade::new(rule));
+    }
+
+    /// Serves frontends, in place of those of an earlier call. Packets that arrive and packets of the stack's own are
+    /// translated alike.
+    pub fn set_services(&mut self, table: ServiceTable) {
+        self.services.get_or_insert_default().set(table);
     }
 
     /// Answers on a port of every address, under the stack's name. Ports 0 to 65535; 0 is never reached.

@@ -164,12 +164,22 @@ impl Engine {
 
     fn has(&self, remote: SocketAddr, port: u16) -> bool {
         self.connections.iter().any(|connection| {
-            let socket = self.sockets.get::<Socket<'_>>(connection.handle);
-            // A connection that only waits for stray packets makes room for a new one.
-            socket.state() != State::TimeWait
-                && socket.remote_endpoint() == Some(endpoint(&remote))
-                && socket.local_endpoint().is_some_and(|local| local.port == port)
+            is_between(self.sockets.get::<Socket<'_>>(connection.handle), remote, port)
         })
+    }
+
+    /// A connection that only waits for stray packets makes room for a new one between the same ends (RFC 1122,
+    /// 4.2.2.13): its socket would take the SYN and say nothing.
+    fn make_room(&mut self, remote: SocketAddr, port: u16) {
+        let sockets = &mut self.sockets;
+        self.connections.retain(|connection| {
+            let socket = sockets.get::<Socket<'_>>(connection.handle);
+            let waits = socket.state() == State::TimeWait && is_between(socket, remote, port);
+            if waits {
+                sockets.remove(connection.handle);
+            }
+            !waits
+        });
     }
 }
 
@@ -216,6 +226,11 @@ impl Connection {
         }
         moved
     }
+}
+
+fn is_between(socket: &Socket<'_>, remote: SocketAddr, port: u16) -> bool {
+    socket.remote_endpoint() == Some(endpoint(&remote))
+        && socket.local_endpoint().is_some_and(|local| local.port == port)
 }
 
 /// Closed, and with no reset left to be sent.
@@ -308,6 +323,9 @@ impl Tcp {
         let mut ended = std::mem::take(&mut self.ended);
         let engine = self.engine(now, ip.dst, mtu);
         let opens = flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN;
+        if opens {
+            engine.make_room(remote, dport);
+        }
         if let Some(name) = server.filter(|_| opens && !engine.has(remote, dport)) {
             if engine.connections.len() >= MOST {
                 return;

@@ -53,7 +53,7 @@ fn node(last: u8, overlay: bool) -> LinuxNode {
 }
 
 /// Two nodes and a router to a host outside.
-fn cluster(overlay: bool) -> (World, [DeviceId; 2], DeviceId) {
+pub(crate) fn cluster(overlay: bool) -> (World, [DeviceId; 2], DeviceId) {
     let mut world = Fabric::new(1);
     let switch = world.add("switch", Machine::Switch(LearningSwitch::new(3)));
     let mut nodes = [switch; 2];

@@ -3,4 +3,5 @@
 mod links;
 mod linux;
 mod routing;
+mod services;
 mod world;
