@@ -163,7 +163,11 @@ impl Port {
         if lb.flags.contains(LbFlags::DECREMENT_TTL) {
             walk.view.decrement_ttl();
         }
-        if let Some((node, dip)) = kept_choice(layer, lb, role, &walk.view, ctx.shared.settings.removed_dip) {
+        // A rule that makes no layer flow keeps no choice.
+        if stateful
+            && let Some((node, dip)) =
+                kept_choice(layer, lb, role, &walk.view, ctx.shared.settings.removed_dip)
+        {
             match dip {
                 Some(dip) => fix_mac(lb, dip, &mut walk.view),
                 None => self.old_mac(&node.ends, &mut walk.view),

@@ -237,3 +237,47 @@ fn a_balancer_that_only_steers() {
         assert_eq!(read(&reply), (between(L2, L1), vip, client));
     }
 }
+
+/// A packet that was sent back at the host's port is, at the backend's port, a packet like any other: its replies go
+/// out.
+#[test]
+fn coming_back_concerns_the_port_where_it_happened() {
+    for ips in FAMILIES {
+        let mut rig = Rig::new();
+        rig.layer(HOST, "SLB_HAIRPIN_LAYER", 50, true);
+        rig.layer(HOST, "SLB_LB_LAYER", 100, true);
+        let hairpin = Transpose { hairpin: Some(Hairpin::Back), ..Transpose::default() };
+        let mut hairpin = rule("HairPin", to_service(ips.vip(), proto::TCP, 80), Action::Transpose(hairpin));
+        hairpin.flags |= RuleFlags::SKIP_HAIRPIN;
+        rig.group((HOST, "SLB_HAIRPIN_LAYER"), Direction::In, ips, 100, vec![hairpin]);
+        let steer = LbNat {
+            flags: vfp::model::LbFlags::FIX_MAC,
+            ..balance(vec![dip(ips.pod(L2), 8080, Some(mac_of(L2)))], None)
+        };
+        let to_vip = || to_service(ips.vip(), proto::TCP, 80);
+        rig.group(
+            (HOST, "SLB_LB_LAYER"),
+            Direction::Out,
+            ips,
+            100,
+            vec![rule("LB", to_vip(), Action::LbNat(steer))],
+        );
+        // The backend's port translates, keeps state, and answers straight to the wire.
+        rig.layer(L2, "SLB_NAT_LAYER", 300, true);
+        let nat = balance(vec![dip(ips.pod(L2), 8080, None)], None);
+        rig.group(
+            (L2, "SLB_NAT_LAYER"),
+            Direction::In,
+            ips,
+            100,
+            vec![rule("NAT", to_vip(), Action::LbNat(nat))],
+        );
+        let (client, vip, backend) = ((ips.outside(), 4000), (ips.vip(), 80), (ips.pod(L2), 8080));
+        for (flags, answer) in [(SYN, SYN_ACK), (ACK, ACK), (ACK, ACK)] {
+            let frame = rig.one(EXT, tcp((ROUTER, mac_of(HOST)), client, vip, flags), L2);
+            assert_eq!((read(&frame).1, read(&frame).2), (client, backend));
+            let reply = rig.one(L2, tcp((mac_of(L2), ROUTER), backend, client, answer), EXT);
+            assert_eq!(read(&reply), ((mac_of(L2), ROUTER), vip, client));
+        }
+    }
+}

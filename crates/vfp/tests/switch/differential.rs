@@ -326,9 +326,9 @@ impl Trial {
 
     fn change(
         &mut self,
-        layer: &prop::sample::Index,
+        layer: prop::sample::Index,
         out: bool,
-        group: &prop::sample::Index,
+        group: prop::sample::Index,
         with: impl FnOnce(Ips, &mut Vec<Rule>, usize, GroupKey) -> Option<Change>,
     ) {
         let count = self.reference.layers.len();
@@ -437,27 +437,27 @@ fn run(ips: Ips, removed: RemovedDip, layers: &[LayerPlan], ops: Vec<Op>) {
                 came.extend(trial.frame(from, &frame));
             }
             Op::PutRule { layer, out, group, id, rule } => {
-                trial.change(&layer, out, &group, |ips, rules, behind, group| {
+                trial.change(layer, out, group, |ips, rules, behind, group| {
                     let rule = rule_of(ips, &id.to_string(), &rule, out, behind);
                     match rules.iter_mut().find(|old| old.id == rule.id) {
                         Some(old) => *old = rule.clone(),
                         None => rules.push(rule.clone()),
                     }
                     Some(Change::PutRule { group, rule: rule.into() })
-                })
+                });
             }
             Op::RemoveRule { layer, out, group, id } => {
-                trial.change(&layer, out, &group, |_, rules, _, group| {
+                trial.change(layer, out, group, |_, rules, _, group| {
                     let at = (!rules.is_empty()).then(|| id.index(rules.len()))?;
                     let rule = rules.remove(at).id;
                     Some(Change::RemoveRule { group, rule })
-                })
+                });
             }
             Op::Replace { layer, out, group, rules: plans } => {
-                trial.change(&layer, out, &group, |ips, rules, behind, group| {
+                trial.change(layer, out, group, |ips, rules, behind, group| {
                     *rules = rules_of(ips, &plans, out, behind);
                     Some(Change::PutGroup(crate::fixture::group(&group, Direction::Out, ips, 0, Vec::new())))
-                })
+                });
             }
         }
     }
@@ -465,7 +465,7 @@ fn run(ips: Ips, removed: RemovedDip, layers: &[LayerPlan], ops: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
 
     #[test]
     fn cached_watched_batched_and_layer_by_layer(

@@ -263,7 +263,7 @@ impl Reference {
         &self,
         layer: usize,
         rule: &Rule,
-        role: Role<'_>,
+        standing: Role<'_>,
         walk: &mut Walk,
         seen: Option<u16>,
     ) -> Result<(bool, bool, Option<End>), Stop> {
@@ -278,7 +278,7 @@ impl Reference {
             Action::Allow => {}
             Action::Block => return Err(Stop::Policy),
             // A reply is neither balanced nor given a NAT port.
-            Action::LbNat(_) | Action::DynNat(_) if matches!(role, Role::Reply(_)) && !icmp => {
+            Action::LbNat(_) | Action::DynNat(_) if matches!(standing, Role::Reply(_)) && !icmp => {
                 return Ok((false, false, None));
             }
             Action::Nat(_) | Action::LbNat(_) | Action::DynNat(_) if icmp => return Err(Stop::Policy),
@@ -289,7 +289,7 @@ impl Reference {
             }
             Action::LbNat(lb) => {
                 balanced = true;
-                match self.kept(layer, lb, role, before) {
+                match self.kept(layer, lb, standing, before).filter(|_| stateful) {
                     Some(kept) => {
                         after = kept;
                         put_mac(&mut walk.frame, 0, Some(mac_of_dip(kept.1.0)));
@@ -304,7 +304,8 @@ impl Reference {
                 }
             }
             Action::DynNat(_) => {
-                let old = self.decision(layer, role).filter(|old| old.before == before && old.lent.is_some());
+                let old =
+                    Self::decision(layer, standing).filter(|old| old.before == before && old.lent.is_some());
                 lent = old.and_then(|old| old.lent);
                 if lent.is_none() {
                     lent = self.lend(&walk.frame, walk, seen);
@@ -331,8 +332,8 @@ impl Reference {
         Ok((stateful, balanced, lent))
     }
 
-    fn decision<'c>(&self, layer: usize, role: Role<'c>) -> Option<&'c Decision> {
-        match role {
+    fn decision(layer: usize, standing: Role<'_>) -> Option<&Decision> {
+        match standing {
             Role::New => None,
             Role::Main(connection) | Role::Reply(connection) => {
                 connection.decisions.iter().find(|decision| decision.layer == layer)
@@ -341,9 +342,9 @@ impl Reference {
     }
 
     /// The ends that a load balancer gave the connection before, if it keeps them.
-    fn kept(&self, layer: usize, lb: &LbNat, role: Role<'_>, before: Ends) -> Option<Ends> {
-        let Role::Main(connection) = role else { return None };
-        let old = self.decision(layer, role)?;
+    fn kept(&self, layer: usize, lb: &LbNat, standing: Role<'_>, before: Ends) -> Option<Ends> {
+        let Role::Main(connection) = standing else { return None };
+        let old = Self::decision(layer, standing)?;
         if !old.stateful || !old.balanced || old.before != before {
             return None;
         }
@@ -360,7 +361,7 @@ impl Reference {
         &self,
         direction: Direction,
         frame: &[u8],
-        role: Role<'_>,
+        standing: Role<'_>,
         seen: Option<u16>,
     ) -> Result<Walk, Stop> {
         let mut walk = Walk {
@@ -377,8 +378,8 @@ impl Reference {
         for layer in order {
             let before = ends(&walk.frame);
             let newest = self.newest(layer, direction, Family::of(before.0.0));
-            let old = self.decision(layer, role).filter(|old| old.stateful);
-            match (role, old) {
+            let old = Self::decision(layer, standing).filter(|old| old.stateful);
+            match (standing, old) {
                 (Role::Reply(_), Some(old)) => {
                     let (mut from, mut to) = before;
                     if old.after.1 != old.before.1 {
@@ -413,10 +414,10 @@ impl Reference {
                 let none = LbNat {
                     dips: Vec::new(),
                     flags: LbFlags::empty(),
-                    distribution: Default::default(),
+                    distribution: vfp::model::Distribution::default(),
                     source: None,
                 };
-                if let (Some(old), Some(after)) = (old, self.kept(layer, &none, role, before)) {
+                if let (Some(old), Some(after)) = (old, self.kept(layer, &none, standing, before)) {
                     put_mac(&mut walk.frame, 0, Some(mac_of_dip(after.1.0)));
                     put(&mut walk.frame, after);
                     walk.decisions.push(old.clone());
@@ -429,7 +430,7 @@ impl Reference {
                 }
                 continue;
             };
-            let (stateful, balanced, lent) = self.act(layer, &rule, role, &mut walk, seen)?;
+            let (stateful, balanced, lent) = self.act(layer, &rule, standing, &mut walk, seen)?;
             let after = ends(&walk.frame);
             if stateful || after != before {
                 walk.stateful |= stateful;
@@ -489,8 +490,8 @@ impl Reference {
                 protocol == proto::TCP && tcp.contains(TcpFlags::ACK) && !tcp.contains(TcpFlags::SYN);
             connection.clone()
         });
-        let role = known.as_ref().map_or(Role::New, Role::Main);
-        let walk = match self.walk(direction, frame, role, seen) {
+        let standing = known.as_ref().map_or(Role::New, Role::Main);
+        let walk = match self.walk(direction, frame, standing, seen) {
             Ok(walk) => walk,
             Err(stop) => {
                 if let (Some(at), Stop::Policy) = (found, stop) {

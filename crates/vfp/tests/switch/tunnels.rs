@@ -287,6 +287,24 @@ fn a_tunnel_to_oneself_is_none() {
     assert_eq!(read(&frame).0, between(L1, HOST));
 }
 
+/// The group of tunnels hangs at the host's port, too: what is on its way to a local pod there stays so.
+#[test]
+fn at_the_hosts_port_a_tunnel_to_oneself_changes_nothing() {
+    let ips = Ips(false);
+    let mut rig = Rig::new();
+    rig.layer(HOST, "VNET_ENCAP_LAYER", 400, false);
+    let encap = RouteEncap {
+        source: local(),
+        destinations: vec![EncapDestination { pa: local(), ca_mac: Some(DR), vni: VNI }],
+        source_mac: None,
+        flags: EncapFlags::FIX_INNER_MAC,
+    };
+    let rules = vec![rule("ENCAP", to(ips.pod(L1)), Action::RouteEncap(encap))];
+    rig.group((HOST, "VNET_ENCAP_LAYER"), Direction::Out, ips, 100, rules);
+    let frame = udp(between(HOST, L1), (ips.node(), 1), (ips.pod(L1), 2));
+    assert_eq!(rig.one(HOST, frame.clone(), L1), frame);
+}
+
 #[test]
 fn flows_of_two_tunnels_are_two() {
     let ips = Ips(false);
