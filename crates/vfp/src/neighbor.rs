@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use wire::{ArpOp, Frame, Kind, Mac, Packet, build, nd};
+use wire::{ArpOp, Frame, Kind, Mac, Packet, VlanTag, build, nd};
 
 use crate::DropReason;
 use crate::model::{ArpMode, Direction, Guards, PortKind};
@@ -21,6 +21,8 @@ pub(crate) struct Neighbor {
     /// A request: who is asked for. An answer: whom it is for.
     target: IpAddr,
     frame_dst: Mac,
+    /// The tag that the frame has, 0 for none.
+    vlan: u16,
     /// An answer to IPv6: of whom it tells.
     tells_of: Option<IpAddr>,
     solicited: bool,
@@ -29,6 +31,7 @@ pub(crate) struct Neighbor {
 impl Neighbor {
     /// Reads a frame that is one.
     pub(crate) fn of(bytes: &[u8], frame: &Frame) -> Option<Self> {
+        let vlan = frame.l2.vlan.map_or(0, |tag| tag.id);
         match &frame.kind {
             Kind::Arp(arp) if matches!(arp.op, ArpOp::Request | ArpOp::Reply) => Some(Self {
                 request: arp.op == ArpOp::Request,
@@ -36,6 +39,7 @@ impl Neighbor {
                 sender_mac: arp.sender_mac,
                 target: arp.target_ip.into(),
                 frame_dst: frame.l2.dst,
+                vlan,
                 tells_of: None,
                 solicited: true,
             }),
@@ -46,6 +50,7 @@ impl Neighbor {
                     sender_mac: source.unwrap_or(frame.l2.src),
                     target: target.into(),
                     frame_dst: frame.l2.dst,
+                    vlan,
                     tells_of: None,
                     solicited: true,
                 }),
@@ -55,6 +60,7 @@ impl Neighbor {
                     sender_mac: mac.unwrap_or(frame.l2.src),
                     target: ip.dst,
                     frame_dst: frame.l2.dst,
+                    vlan,
                     tells_of: Some(target.into()),
                     solicited,
                 }),
@@ -165,7 +171,9 @@ pub(crate) fn out(
     if is_wire(sender.kind)
         && let Some((index, brief)) = behind_host(shared, message)
     {
-        asides.push(Aside::Enter(index, message.sent_to(brief.mac, packet)));
+        let mut copy = message.sent_to(brief.mac, packet);
+        wire::vlan::clear(&mut copy);
+        asides.push(Aside::Enter(index, copy));
         return Step::Drop;
     }
     let targets = match shared.way_of_mac(port.index, message.frame_dst) {
@@ -179,12 +187,21 @@ pub(crate) fn out(
         return port.drop(Direction::Out, DropReason::Arp, None, packet, ctx);
     }
     for to in targets {
-        let wire = shared.brief(to).is_some_and(|to| is_wire(to.kind));
+        let Some(target) = shared.brief(to) else { continue };
+        if is_wire(sender.kind) && target.vlan != message.vlan {
+            continue;
+        }
+        let wire = is_wire(target.kind);
         let hidden = wire && sender.kind == PortKind::Endpoint && segment.host_mac_on_wire;
-        let copy = match shared.host().filter(|_| hidden) {
+        let mut copy = match shared.host().filter(|_| hidden) {
             Some(host) => message.sent_from(host.mac, packet),
             None => packet.clone(),
         };
+        if is_wire(sender.kind) {
+            wire::vlan::clear(&mut copy);
+        } else if wire && sender.vlan != 0 {
+            wire::vlan::set(&mut copy, VlanTag::new(sender.vlan));
+        }
         asides.push(Aside::Enter(to, copy));
     }
     Step::Drop
@@ -200,6 +217,7 @@ fn behind_host<'s>(shared: &'s Shared, message: &Neighbor) -> Option<(u16, &'s B
         let brief = brief.as_ref()?;
         let behind = brief.kind == PortKind::Endpoint
             && shared.segment(brief.segment).host_mac_on_wire
+            && brief.vlan == message.vlan
             && brief.addresses.contains(&message.target);
         behind.then_some((u16::try_from(index).ok()?, brief))
     })

@@ -21,6 +21,7 @@ pub(crate) struct Brief {
     pub(crate) segment: u32,
     pub(crate) mac: Mac,
     pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) vlan: u16,
 }
 
 /// A range of NAT ports and the switch port that owns it.

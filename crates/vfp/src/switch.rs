@@ -389,6 +389,9 @@ fn batch(
     port.spare_tunnels();
     let vxlan = port.vxlan_port(ctx.shared);
     let way = direction.number();
+    let counters = &mut port.counters[direction.index()];
+    counters.packets += packets.len() as u64;
+    counters.bytes += packets.iter().map(|packet| packet.len() as u64).sum::<u64>();
     let single = packets.len() == 1;
     for (packet, place) in packets.iter().zip(reads.iter_mut()) {
         read(port, way, packet, vxlan, place);
@@ -419,9 +422,6 @@ fn one(
 ) {
     ctx.group = tag.group;
     ctx.hairpins = tag.hairpins;
-    let counters = &mut port.counters[direction.index()];
-    counters.packets += 1;
-    counters.bytes += packet.len() as u64;
     if ctx.observer.is_some() {
         see(port, direction, Stage::Enter, packet, ctx);
     }

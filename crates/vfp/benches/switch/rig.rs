@@ -125,6 +125,7 @@ fn port(name: Uuid, kind: PortKind, mac: Mac, track_tcp: bool) -> Change {
         mac,
         addresses: Vec::new(),
         mtu: 1500,
+        vlan: 0,
         guards: Guards::empty(),
         flows: FlowSettings {
             track_tcp,

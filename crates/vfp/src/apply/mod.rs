@@ -89,6 +89,7 @@ impl Switch {
                 segment: port.spec.segment,
                 mac: port.spec.mac,
                 addresses: port.spec.addresses.clone(),
+                vlan: port.spec.vlan,
             }));
             let (Some(port), Ok(index)) = (port, u16::try_from(index)) else { continue };
             match port.spec.kind {

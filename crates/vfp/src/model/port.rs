@@ -127,6 +127,9 @@ pub struct PortSpec {
     pub addresses: Vec<IpAddr>,
     /// The largest IP packet, in bytes.
     pub mtu: u16,
+    /// The VLAN of the port's ARP and neighbour discovery on the wire, 0 for none: no layer sees those. Rules tag
+    /// everything else.
+    pub vlan: u16,
     /// Guards.
     pub guards: Guards,
     /// How its flows live.

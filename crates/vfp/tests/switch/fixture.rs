@@ -116,6 +116,7 @@ pub(crate) fn port(name: Uuid, kind: PortKind, segment: u32) -> PortSpec {
             _ => vec![Ips(false).node(), Ips(true).node()],
         },
         mtu: 1500,
+        vlan: 0,
         guards: Guards::empty(),
         flows: FlowSettings::default(),
         enabled: true,
