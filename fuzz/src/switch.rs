@@ -214,6 +214,7 @@ fn port(choices: &mut Choices<'_>, name: Uuid, kind: PortKind) -> PortSpec {
         mac: choices.mac(),
         addresses: vec![choices.address(false), choices.address(true)],
         mtu: [1500, 576, 1280, 0][usize::from(choices.below(4))],
+        vlan: [0, 0, 0, 7][usize::from(choices.below(4))],
         guards: Guards::from_bits_truncate(if choices.flag() { u32::from(choices.byte()) << 5 } else { 0 }),
         flows: FlowSettings { limits: [[MOST_FLOWS; 6]; 2], fragments: 4, ..FlowSettings::default() },
         enabled: choices.below(8) != 0,
@@ -371,6 +372,7 @@ fn programmed() -> Switch {
         let spec = PortSpec {
             mac: Mac([2, 0, 0, 0, 0, number]),
             guards: Guards::empty(),
+            vlan: 0,
             mtu: if number == 1 { 1280 } else { 1500 },
             enabled: true,
             segment: 0,

@@ -30,6 +30,7 @@ fn port(name: Uuid, friendly: &str, mac: Mac, address: [u8; 4]) -> Change {
         mac,
         addresses: vec![address.into()],
         mtu: 1450,
+        vlan: 0,
         guards: vfp::model::Guards::empty(),
         flows: vfp::model::FlowSettings::default(),
         enabled: true,

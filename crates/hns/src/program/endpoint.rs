@@ -217,6 +217,12 @@ impl Subject<'_> {
         build.rule(&group.key, rule(name, 100, FINAL, conditions, Action::Transpose(action)));
     }
 
+    /// The VLAN that the endpoint's frames have on the wire, 0 for none.
+    fn vlan_on_wire(&self) -> u16 {
+        let tagged = self.view.is_bridged() || self.view.facts.mode == NetworkMode::Transparent;
+        self.vlan().filter(|_| tagged).unwrap_or_default()
+    }
+
     fn mtu(&self) -> u16 {
         let overhead = if self.view.is_overlay() { ENCAP_OVERHEAD } else { 0 };
         let overhead = self.policies.overhead.unwrap_or(overhead);
@@ -236,6 +242,7 @@ impl Subject<'_> {
             mac: self.mac,
             addresses: record.addresses.clone(),
             mtu: self.mtu(),
+            vlan: self.vlan_on_wire(),
             guards: Guards::empty(),
             flows: FlowSettings::default(),
             enabled: true,

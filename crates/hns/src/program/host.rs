@@ -93,6 +93,7 @@ pub(super) fn build(cx: &Cx<'_>) -> Build {
         mac,
         addresses,
         mtu: MTU,
+        vlan: 0,
         guards: Guards::empty(),
         flows: FlowSettings::default(),
         enabled: true,
