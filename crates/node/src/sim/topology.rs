@@ -148,23 +148,24 @@ impl Topology {
         }
     }
 
-    /// Endpoints that are neither pods nor nodes.
+    /// Endpoints that are neither Pods nor Nodes of the input.
     fn place_strangers(&mut self) {
         let mut known: BTreeSet<IpAddr> = BTreeSet::new();
         for node in &self.nodes {
             known.extend(node.addresses.iter().map(IpNet::addr));
             known.extend(node.pods.iter().flat_map(|pod| &pod.addresses));
         }
-        let in_pods = |address: IpAddr| {
-            self.nodes.iter().flat_map(|node| &node.pod_cidrs).any(|cidr| cidr.contains(&address))
-        };
-        let strangers: Vec<IpAddr> = self
-            .served
-            .keys()
-            .copied()
-            .filter(|address| !known.contains(address) && !in_pods(*address))
-            .collect();
+        let strangers: Vec<IpAddr> =
+            self.served.keys().copied().filter(|address| !known.contains(address)).collect();
         for address in strangers {
+            // A pod that only a slice speaks of. On a Windows node it would need an endpoint of HNS, which nobody makes.
+            let holds = |node: &&mut NodePlan| node.pod_cidrs.iter().any(|cidr| cidr.contains(&address));
+            if let Some(node) = self.nodes.iter_mut().find(holds) {
+                if !node.windows {
+                    node.pods.push(PodPlan { name: format!("endpoint/{address}"), addresses: vec![address] });
+                }
+                continue;
+            }
             let near = self.segments.iter_mut().find(|segment| segment.nets.contains(&link(address).trunc()));
             match near {
                 Some(segment) => segment.hosts.push(address),
@@ -234,16 +235,22 @@ mod tests {
 
     #[test]
     fn nodes_are_grouped_and_strangers_are_placed() {
-        let node = |name: &str, address: &str| {
+        let node = |name: &str, address: &str, pods: &str| {
             format!(
                 "apiVersion: v1
 kind: Node
 metadata: {{name: {name}}}
+spec: {{podCIDR: {pods}}}
 status: {{addresses: [{{type: InternalIP, address: {address}}}]}}
 ---"
             )
         };
-        let nodes = [node("a", "192.0.2.1"), node("b", "192.0.2.12"), node("c", "198.51.100.7")].join("\n");
+        let nodes = [
+            node("a", "192.0.2.1", "10.50.1.0/24"),
+            node("b", "192.0.2.12", "10.50.2.0/24"),
+            node("c", "198.51.100.7", "10.50.3.0/24"),
+        ]
+        .join("\n");
         let service = "
 apiVersion: v1
 kind: Service
@@ -255,7 +262,7 @@ kind: EndpointSlice
 metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
 ports: [{port: 8080}]
-endpoints: [{addresses: [192.0.2.2]}, {addresses: [198.18.0.5]}, {addresses: [192.0.2.12]}]
+endpoints: [{addresses: [192.0.2.2]}, {addresses: [198.18.0.5]}, {addresses: [192.0.2.12]}, {addresses: [10.50.2.7]}]
 ";
         let text = nodes + service;
         let topology = Topology::of(&cluster(&text));
@@ -265,6 +272,9 @@ endpoints: [{addresses: [192.0.2.2]}, {addresses: [198.18.0.5]}, {addresses: [19
         assert_eq!(topology.segments[0].hosts, [ip("192.0.2.2")]);
         assert_eq!(topology.segments[0].routers, ["192.0.2.3/24".parse::<IpNet>().unwrap()]);
         assert_eq!(topology.outsiders, [ip("198.18.0.5")]);
+        let pods: Vec<&[IpAddr]> =
+            topology.nodes.iter().flat_map(|node| &node.pods).map(|pod| &pod.addresses[..]).collect();
+        assert_eq!(pods, [[ip("10.50.2.7")]], "a pod that only a slice speaks of");
         assert_eq!(topology.served[&ip("192.0.2.12")], BTreeSet::from([(Transport::Tcp, 8080)]));
         let outside: Vec<String> = topology.outside().iter().map(ToString::to_string).collect();
         assert_eq!(outside, ["198.18.1.0/24", "2001:db8:ffff::/64"], "what is taken keeps its range");
