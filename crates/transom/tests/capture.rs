@@ -147,7 +147,12 @@ fn overlay_wraps_what_goes_to_another_node() {
     let rows = captured.rows(SYN, &["frame.interface_name", "frame.comment"]);
     let at_pod: Vec<&str> =
         rows.iter().filter(|row| row[0] == "n1 endpoint default/l1").map(|row| &*row[1]).collect();
-    assert_eq!(at_pod, ["OUT before the layers", "OUT behind the layers"]);
+    // Twice where the first had to wait for the next hop's MAC.
+    assert!(!at_pod.is_empty());
+    assert!(
+        at_pod.chunks(2).all(|pair| pair == ["OUT before the layers", "OUT behind the layers"]),
+        "{at_pod:?}"
+    );
 }
 
 #[test]

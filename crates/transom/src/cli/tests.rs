@@ -47,6 +47,13 @@ fn the_forms_of_the_manual() {
         "hns delete endpoints 0f0f0f0f-0000-4000-8000-000000000001 --state hns.db",
         "services list -f a.yaml -n shop",
         "services describe shop/cart:http -f a.yaml --node win-1 -o json",
+        "trace -f a.yaml --from pod/web-1 --to svc/shop/api:http -o json --all --enable-dsr",
+        "trace -f a.yaml --node win-1 --network l2bridge --from external:203.0.113.9 --to 192.0.2.11:30080 --proto udp",
+        "capture -w - -f a.yaml --node win-1 --send pod/web-1=svc/api:80 --send node=svc/dns:53/udp --only-node",
+        "vfp ports -f a.yaml --node win-1 --format json",
+        "vfp rules -f a.yaml --port pod/web-1 --layer LB_DSR --group LB_DSR_IPv4_OUT --format vfpctrl",
+        "vfp process-tuples -f a.yaml --port pod/web-1 6 10.0.0.1 1000 10.0.0.2 80 2 1",
+        "vfp ctrl -f a.yaml --send pod/web-1=svc/api:80 -- /port pod/web-1 /list-rule",
         "completions bash",
         "-v 4 proxy -f a.yaml",
         "proxy -f a.yaml --v=4 --vmodule=plan=5,hns::*=2 --logging-format=json",
@@ -110,6 +117,15 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("proxy -f a --cleanup", "--cleanup is refused"),
         ("plan -f a --init-only=true", "--init-only is refused"),
         ("services describe /cart -f a", "must be NAME, NAMESPACE/NAME"),
+        ("trace -f a --to svc/api:80", "--from <FROM>"),
+        ("trace -f a --from here --to svc/api:80", "write pod/NAME"),
+        ("trace -f a --from node --to svc/api", "has no port"),
+        ("trace -f a --from node --to svc/api:80 --proto sctp", "[possible values: tcp, udp]"),
+        ("capture -f a -w x", "--send <FROM=TO>"),
+        ("capture -f a -w x --send node", "write FROM=TO"),
+        ("vfp rules -f a --format yaml", "[possible values: table, vfpctrl, json]"),
+        ("vfp ctrl -f a", "<WORD>..."),
+        ("vfp process-tuples -f a --port 1 6 10.0.0.1", "6 values required"),
         ("completions tcsh", "possible values"),
         ("frobnicate", "unrecognized subcommand"),
     ];
@@ -318,7 +334,17 @@ fn completions_name_every_command() {
         let mut script = Vec::new();
         completions::write(&wanted, &mut script).expect("memory takes everything");
         let script = String::from_utf8(script).expect("scripts are text");
-        for name in ["proxy", "plan", "hns", "services", "max-manifest-bytes"] {
+        for name in [
+            "proxy",
+            "plan",
+            "hns",
+            "services",
+            "trace",
+            "capture",
+            "vfp",
+            "process-tuples",
+            "max-manifest-bytes",
+        ] {
             assert!(script.contains(name), "{shell} lacks {name}");
         }
     }

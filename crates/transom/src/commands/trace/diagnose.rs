@@ -8,14 +8,15 @@ use hcn::loadbalancer::Frontend;
 use hcn::{Endpoint, HcnExt, LoadBalancer, Query};
 use node::app::{Outcome, Transport, Unreachable};
 use node::sim::Client;
+use proxy::status::FrontendState;
 use serde::Serialize;
 use services::{Cluster, ServiceKey, ServicePort, TrafficPolicy};
 use vfp::DropReason;
 
 use super::headers::Headers;
 use super::report::RuleName;
-use crate::world::World;
 use crate::world::record::{Journey, Passage, Role, Step};
+use crate::world::{Running, World};
 
 /// Why there was no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,25 +119,32 @@ impl Failed<'_> {
             .or_else(|| self.own_address())
             .or_else(|| self.unknown_port(&world.cluster))
             .or_else(|| self.lost())
+            .or_else(|| self.cut(world))
             .or_else(|| self.no_endpoint(world))
-            .or_else(|| self.drop(|_| true))
+            .or_else(|| self.drop(|_, reason| reason != DropReason::Answered))
             .unwrap_or_else(|| self.end())
     }
 
     /// A drop that a rule, a guard or a limit is to blame for, whatever else is missing.
+    /// Packets that come after others failed, such as the reset of a client that gives up, prove nothing.
     fn hard_drop(&self) -> Option<Reason> {
-        self.drop(|reason| {
-            !matches!(
-                reason,
-                DropReason::Forwarding | DropReason::PaRoute | DropReason::Arp | DropReason::Answered
-            )
+        self.drop(|role, reason| {
+            matches!(role, Role::Request | Role::Reply)
+                && !matches!(
+                    reason,
+                    DropReason::Forwarding | DropReason::PaRoute | DropReason::Arp | DropReason::Answered
+                )
         })
     }
 
-    fn drop(&self, counts: impl Fn(DropReason) -> bool) -> Option<Reason> {
-        let (passage, reason, rule) = self.passages().find_map(|passage| match &passage.dropped {
-            Some((reason, rule)) if counts(*reason) => Some((passage, *reason, rule)),
-            _ => None,
+    fn drop(&self, counts: impl Fn(Role, DropReason) -> bool) -> Option<Reason> {
+        let mut steps = self.journey.steps.iter();
+        let (passage, reason, rule) = steps.find_map(|(role, step)| match step {
+            Step::Port(passage) => {
+                let (reason, rule) = passage.dropped.as_ref()?;
+                counts(*role, *reason).then_some((passage, *reason, rule))
+            }
+            Step::Wire(_) => None,
         })?;
         let by = rule.as_ref().map(|rule| format!(" by rule {} of {}/{}", rule.rule, rule.layer, rule.group));
         let text = format!(
@@ -226,14 +234,8 @@ impl Failed<'_> {
             return Some(reason(Kind::NoLocalBackend, text));
         }
         let held = held(world, &node, &found.frontend);
-        let prefix = format!("node {node}: ");
-        let frontend = found.frontend.to_string();
-        let failures: Vec<&str> = world
-            .failures
-            .iter()
-            .filter_map(|failure| failure.strip_prefix(&prefix).filter(|text| text.contains(&frontend)))
-            .collect();
-        let why = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join("; ")) };
+        let why = world.proxies.get_mut(&node).and_then(|proxy| unprogrammed(proxy, &found));
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         Some(match held {
             Some(id) => reason(
                 Kind::NotProgrammed,
@@ -325,6 +327,24 @@ impl Failed<'_> {
         })
     }
 
+    /// A cut link where nothing was sent because neighbours could not be resolved.
+    fn cut(&self, world: &mut World) -> Option<Reason> {
+        let unresolved = self.passages().find(|passage| {
+            passage.dropped.as_ref().is_some_and(|(reason, _)| *reason == DropReason::PaRoute)
+        });
+        let target = self.last_request().map_or(self.target.ip(), |headers| headers.destination.address);
+        let asker = unresolved.map(|passage| passage.node.clone()).or_else(|| self.node(world));
+        let nodes = [asker, owner(world, target), home(world, target)];
+        nodes.into_iter().flatten().find_map(|node| {
+            let device = world.simulation.node(&node)?;
+            let fabric = world.simulation.fabric_mut();
+            let link = fabric.link_at(device, 0)?;
+            let is_cut = !fabric.link_mut(link)?.up;
+            let text = format!("the link of {node} is cut, so that no neighbour behind it can be resolved");
+            is_cut.then(|| Reason::new(Kind::Link, text).on(node))
+        })
+    }
+
     /// The last headers of the request, as far as it came.
     fn last_request(&self) -> Option<Headers> {
         let steps = self.journey.steps.iter().rev();
@@ -376,7 +396,7 @@ impl Failed<'_> {
                 let by = self
                     .last_request()
                     .map_or(self.target.to_string(), |headers| headers.destination.to_string());
-                let text = format!("{} refuses: nothing listens on {by}", place(step));
+                let text = format!("{} refuses: nothing listens on {by}", who(step));
                 Reason::new(Kind::Refused, text).on(machine(step))
             }
             (Outcome::Refused | Outcome::Reset, None) => Reason::new(
@@ -386,7 +406,7 @@ impl Failed<'_> {
             (Outcome::Unreachable(why), step) => {
                 let text = match why {
                     Unreachable::Host(by) => match step {
-                        Some(step) => format!("{} ({by}) says that it knows no way to the host", place(step)),
+                        Some(step) => format!("{} ({by}) says that it knows no way to the host", who(step)),
                         None => format!("{by} says that it knows no way to the host"),
                     },
                     other => other.to_string(),
@@ -414,13 +434,34 @@ impl Failed<'_> {
     }
 }
 
-/// The Windows node whose own address it is.
+/// The node of the pod whose address it is.
+fn home(world: &World, address: IpAddr) -> Option<String> {
+    let nodes = world.cluster.nodes();
+    let mut homes =
+        nodes.filter(|node| world.cluster.pods_on(&node.name).any(|pod| pod.ips.contains(&address)));
+    homes.next().map(|node| node.name.to_string())
+}
+
+/// The node whose own address it is.
 fn owner(world: &World, address: IpAddr) -> Option<String> {
     world
         .simulation
         .nodes()
         .find(|node| world.cluster.node(node).is_some_and(|facts| facts.addresses.contains(&address)))
         .map(str::to_owned)
+}
+
+/// What keeps a proxy from programming a frontend, as far as it knows.
+fn unprogrammed(proxy: &mut Running, found: &Found) -> Option<String> {
+    let status = proxy.driver().proxy().status(&found.service)?;
+    let frontend = found.frontend.to_string();
+    let state = status.frontends.into_iter().find(|status| status.frontend == frontend)?.state;
+    match state {
+        FrontendState::Programmed => None,
+        FrontendState::Pending => Some("the proxy has not written it yet".to_owned()),
+        FrontendState::Waiting { reason } => Some(reason),
+        FrontendState::Failed { error, .. } => Some(error),
+    }
 }
 
 /// The load balancer that a node's HNS holds for a frontend.
@@ -435,6 +476,17 @@ fn machine(step: &Step) -> &str {
     match step {
         Step::Port(passage) => &passage.node,
         Step::Wire(crossing) => &crossing.from,
+    }
+}
+
+/// Who sent the packet that was first seen there.
+fn who(step: &Step) -> String {
+    match step {
+        Step::Port(passage) => match &*passage.port {
+            "host" => format!("the host {}", passage.node),
+            port => format!("{port} on {}", passage.node),
+        },
+        Step::Wire(crossing) => crossing.from.clone(),
     }
 }
 

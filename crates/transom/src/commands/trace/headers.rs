@@ -200,7 +200,10 @@ impl fmt::Display for Rewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.from, &self.to) {
             (Some(from), Some(to)) => write!(f, "{} {from} → {to}", self.field),
-            (None, Some(to)) => write!(f, "{} put on: {to}", self.field),
+            (None, Some(to)) if matches!(self.field, Field::Vxlan | Field::Vlan) => {
+                write!(f, "{} put on: {to}", self.field)
+            }
+            (None, Some(to)) => write!(f, "{} {to}", self.field),
             (Some(from), None) => write!(f, "{} taken off: {from}", self.field),
             (None, None) => write!(f, "{}", self.field),
         }
@@ -305,7 +308,7 @@ mod tests {
         assert_eq!(lines(&plain, &fresh), ["VXLAN header put on: VNI 4096, 192.0.2.11 > 192.0.2.12"]);
         assert_eq!(
             lines(&fresh, &routed),
-            ["outer source MAC put on: 02-02-02-02-02-02", "outer destination MAC put on: 04-04-04-04-04-04"]
+            ["outer source MAC 02-02-02-02-02-02", "outer destination MAC 04-04-04-04-04-04"]
         );
         assert_eq!(lines(&routed, &plain), ["VXLAN header taken off: VNI 4096, 192.0.2.11 > 192.0.2.12"]);
     }

@@ -30,7 +30,7 @@ pub(super) fn text(report: &Report) -> String {
             Some(client) if !backend.sees_client => {
                 let _ = write!(sees, ", not as {client}.");
             }
-            _ => sees.push_str(", which is the client's own end."),
+            _ => sees.push_str(", its own end."),
         }
         line(&mut out, 0, &sees);
     }
@@ -104,7 +104,7 @@ fn port(out: &mut String, number: usize, hop: &Hop, before: Option<&Headers>) {
         .iter()
         .partition(|layer| layer.rule.is_none() && layer.rewrites.is_empty() && layer.dropped.is_none());
     for layer in acting {
-        let kept = if layer.kept { " (kept with the connection)" } else { "" };
+        let kept = if layer.kept { " (kept)" } else { "" };
         match &layer.rule {
             Some(rule) => line(out, 5, &format!("{}: {} {}{kept}", layer.layer, rule.action, rule.rule)),
             None => line(out, 5, &format!("{}: no rule{kept}", layer.layer)),
