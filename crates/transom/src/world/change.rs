@@ -45,7 +45,8 @@ impl World {
 
     /// A node's proxy ends and starts anew over what HNS holds. It has not done anything yet.
     pub fn restart_proxy(&mut self, node: &str) -> anyhow::Result<()> {
-        let unknown = || format!("node {node} has no proxy; Windows nodes: {}", self.windows_nodes().join(", "));
+        let unknown =
+            || format!("node {node} has no proxy; Windows nodes: {}", self.windows_nodes().join(", "));
         let spec = self.simulation.spec(node).with_context(unknown)?;
         let windows = self.simulation.windows(node).with_context(unknown)?;
         let running = start(&self.plan, &self.changes, spec, windows.hns());

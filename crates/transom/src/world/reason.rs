@@ -34,6 +34,10 @@ impl World {
                 reason.explain()
             );
         }
+        if *outcome == Outcome::Refused && journey.steps.is_empty() {
+            return "refused by the client's own machine: the address is its own, and nobody listens on the port"
+                .to_owned();
+        }
         if let Some(missing) = self.missing(target, protocol)
             && !journey.decided_by("lbnat")
             && !journey.decided_by("nat")
@@ -49,11 +53,6 @@ impl World {
         }
         match (outcome, journey.first(Role::Refusal).first()) {
             (Outcome::Refused | Outcome::Reset, Some(step)) => format!("refused by {}", place(step)),
-            (Outcome::Refused, None) => {
-                "refused by the client's own machine: the address is its own, and nobody \
-                listens on the port"
-                    .to_owned()
-            }
             (Outcome::Unreachable(why), _) => why.to_string(),
             _ => match journey.steps.last() {
                 Some((_, step)) => format!("last seen at {}", place(step)),
@@ -77,12 +76,11 @@ impl World {
             let balancers = windows.hns().actor("trace").list::<LoadBalancer>(&Query::all()).ok()?;
             let (id, _) = balancers.into_iter().find(|(_, balancer)| {
                 let vip = balancer.frontend_vips.iter().any(|vip| vip.parse() == Ok(target.ip()));
-                vip && balancer
-                    .port_mappings
-                    .iter()
-                    .any(|mapping| mapping.external_port == target.port())
+                vip && balancer.port_mappings.iter().any(|mapping| mapping.external_port == target.port())
             })?;
-            Some(format!("HNS of node {node} lists load balancer {id} for {target}, but its switch did not act by it"))
+            Some(format!(
+                "HNS of node {node} lists load balancer {id} for {target}, but its switch did not act by it"
+            ))
         })
     }
 }
@@ -93,4 +91,3 @@ fn place(step: &Step) -> String {
         Step::Wire(crossing) => format!("the wire behind {}", crossing.from),
     }
 }
-
