@@ -345,6 +345,56 @@ impl Step {
     }
 }
 
+impl Exchange {
+    /// The same with one expectation after the other made wrong: each must fail.
+    pub(crate) fn broken(&self) -> Vec<Self> {
+        let (nobody, never) = (vec!["nobody".to_owned()], "203.0.113.254".to_owned());
+        let once = Self { times: 1, spread: Spread::Any, ..self.clone() };
+        let mut broken = match &self.fails {
+            // Words that are never said.
+            Some(_) => {
+                vec![
+                    Self { fails: None, by: nobody, ..once.clone() },
+                    Self { fails: Some("no such words".to_owned()), ..once.clone() },
+                ]
+            }
+            None => {
+                vec![Self { by: nobody, ..once.clone() }, Self { fails: Some(String::new()), ..once.clone() }]
+            }
+        };
+        if self.sees.is_some() {
+            broken.push(Self { sees: Some(BySetting::Always(never)), ..once.clone() });
+        }
+        if self.at.is_some() {
+            broken.push(Self { at: Some("203.0.113.254:1".to_owned()), ..once.clone() });
+        }
+        let other = |way: &Option<BySetting>| {
+            let flip = |way: &String| if way == "not" { "encapsulated".to_owned() } else { "not".to_owned() };
+            way.as_ref().map(|way| match way {
+                BySetting::Always(way) => BySetting::Always(flip(way)),
+                BySetting::By(ways) => {
+                    BySetting::By(ways.iter().map(|(words, way)| (words.clone(), flip(way))).collect())
+                }
+            })
+        };
+        if self.request.is_some() {
+            broken.push(Self { request: other(&self.request), ..once.clone() });
+        }
+        if self.reply.is_some() {
+            broken.push(Self { reply: other(&self.reply), ..once.clone() });
+        }
+        if !self.passes.is_empty() {
+            broken.push(Self { passes: vec!["n9 host".to_owned()], ..once });
+        }
+        match self.spread {
+            Spread::Any => {}
+            Spread::One => broken.push(Self { spread: Spread::All, ..self.clone() }),
+            Spread::All => broken.push(Self { spread: Spread::One, ..self.clone() }),
+        }
+        broken
+    }
+}
+
 /// Every row of every file.
 pub(crate) fn load() -> Vec<Row> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/reports");

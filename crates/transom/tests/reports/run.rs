@@ -116,6 +116,13 @@ fn parse(text: &str) -> Result<Vec<Change>, String> {
 impl Run {
     fn step(&mut self, step: &Step) -> Result<(), String> {
         if let Some(exchange) = &step.exchange {
+            if std::env::var_os("REPORTS_BREAK").is_some() {
+                for wrong in exchange.broken() {
+                    if self.exchange(&wrong).is_ok() {
+                        return Err(format!("this passes and must not: {wrong:?}"));
+                    }
+                }
+            }
             self.exchange(exchange)
         } else if let Some(start) = &step.start {
             self.start(start)
