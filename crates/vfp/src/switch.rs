@@ -364,16 +364,30 @@ struct Read {
     seen: Seen<[u8; 4]>,
     key: Key<[u8; 4]>,
     hash: u64,
+    /// Where its flow probably is: see [`Table::candidate`](crate::flow::table::Table::candidate).
+    candidate: u32,
 }
 
 /// Reads a packet.
 #[inline]
 fn read(port: &mut Port, way: u8, packet: &Packet, vxlan: u16, read: &mut Read) {
-    read.quick = quick(packet.data(), vxlan, &mut read.seen);
-    if read.quick {
-        let tunnel = port.tunnel(read.seen.tunnel.as_ref());
-        read.key = read.seen.key(way, tunnel);
-        read.hash = port.hash(&read.key);
+    read.candidate = 0;
+    let Some((ends, proto)) = quick(packet.data(), vxlan, &mut read.seen) else {
+        read.quick = false;
+        return;
+    };
+    let tunnel = if vxlan == 0 { 0 } else { port.tunnel(read.seen.tunnel.as_ref()) };
+    let key = Key { ends, proto, direction: way, tunnel };
+    read.quick = true;
+    read.hash = port.hash(&key);
+    read.key = key;
+}
+
+/// Asks for a frame's headers to be brought near.
+#[inline]
+fn prefetch_frame(frame: &[u8]) {
+    if let Some(first) = frame.first() {
+        crate::flow::table::prefetch(first);
     }
 }
 
@@ -393,6 +407,11 @@ fn batch(
     counters.packets += packets.len() as u64;
     counters.bytes += packets.iter().map(|packet| packet.len() as u64).sum::<u64>();
     let single = packets.len() == 1;
+    if !single {
+        for packet in &*packets {
+            prefetch_frame(packet.data());
+        }
+    }
     for (packet, place) in packets.iter().zip(reads.iter_mut()) {
         read(port, way, packet, vxlan, place);
         if place.quick && !single {
@@ -400,8 +419,8 @@ fn batch(
         }
     }
     if !single {
-        for read in reads.iter().take(packets.len()).filter(|read| read.quick) {
-            <[u8; 4]>::flows(port).table.prefetch_pair(read.hash);
+        for read in reads.iter_mut().take(packets.len()).filter(|read| read.quick) {
+            read.candidate = <[u8; 4]>::flows(port).table.candidate(read.hash);
         }
     }
     for ((packet, tag), read) in packets.iter_mut().zip(tags).zip(&*reads) {
@@ -426,12 +445,12 @@ fn one(
         see(port, direction, Stage::Enter, packet, ctx);
     }
     let step = if read.quick {
-        let Read { seen, key, hash, .. } = read;
+        let Read { seen, key, hash, candidate, .. } = read;
         tag.tcp = seen.meta.tcp;
         if seen.meta.tcp & 7 != 0 {
             port.counters[direction.index()].tcp(seen.meta.tcp);
         }
-        port.run(direction, seen, Extra::default(), (*key, *hash), packet, ctx)
+        port.run(direction, seen, &Extra::default(), key, (*hash, *candidate), packet, ctx)
     } else {
         odd(port, direction, packet, tag, asides, ctx)
     };
@@ -528,7 +547,7 @@ fn ip<A: FlowFamily>(
         return port.message(direction, &seen, extra, key, packet, ctx);
     }
     let hash = port.hash(&key);
-    port.run(direction, &seen, extra, (key, hash), packet, ctx)
+    port.run(direction, &seen, &extra, &key, (hash, 0), packet, ctx)
 }
 
 /// Whether frames of a kind of port come from the wire.

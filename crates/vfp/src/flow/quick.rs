@@ -60,29 +60,28 @@ impl<A: Addr> Seen<A> {
     }
 }
 
-/// Reads TCP or UDP over IPv4 into `seen`. `vxlan`: the UDP port whose packets are looked into, 0 for none. False:
-/// it is something else, and what `seen` holds means nothing.
+/// Reads TCP or UDP over IPv4 into `seen`, and gives its ends and protocol once more: what was just written in pieces
+/// is slow to read as a whole. `vxlan`: the UDP port whose packets are looked into, 0 for none. `None`: it is something
+/// else, and what `seen` holds means nothing.
 #[inline]
-pub(crate) fn quick(frame: &[u8], vxlan: u16, seen: &mut Seen<[u8; 4]>) -> bool {
-    if plain(frame, 0, seen).is_none() {
-        return false;
-    }
-    if vxlan != 0 && seen.ends.dport == vxlan && seen.meta.proto == proto::UDP {
+pub(crate) fn quick(frame: &[u8], vxlan: u16, seen: &mut Seen<[u8; 4]>) -> Option<(Ends<[u8; 4]>, u8)> {
+    let (ends, proto) = plain(frame, 0, seen)?;
+    if vxlan != 0 && ends.dport == vxlan && proto == proto::UDP {
         let outer = *seen;
-        return inner(frame, &outer, seen).is_some();
+        return inner(frame, &outer, seen);
     }
-    true
+    Some((ends, proto))
 }
 
 #[inline]
-fn inner(frame: &[u8], outer: &Seen<[u8; 4]>, seen: &mut Seen<[u8; 4]>) -> Option<()> {
+fn inner(frame: &[u8], outer: &Seen<[u8; 4]>, seen: &mut Seen<[u8; 4]>) -> Option<(Ends<[u8; 4]>, u8)> {
     let at = usize::from(outer.meta.l4) + 8;
     let header = get::<8>(frame, at)?;
     // RFC 7348: the I bit is set; reserved bits are ignored.
     if header[0] & 0x08 == 0 {
         return None;
     }
-    plain(frame, at + 8, seen)?;
+    let found = plain(frame, at + 8, seen)?;
     let (mut src, mut dst) = ([0; 16], [0; 16]);
     src[12..].copy_from_slice(&outer.ends.src);
     dst[12..].copy_from_slice(&outer.ends.dst);
@@ -91,12 +90,12 @@ fn inner(frame: &[u8], outer: &Seen<[u8; 4]>, seen: &mut Seen<[u8; 4]>) -> Optio
     // The outer length decides where the inner frame ends.
     (usize::from(seen.meta.ip) + usize::from(seen.meta.ip_len)
         <= usize::from(outer.meta.ip) + usize::from(outer.meta.ip_len))
-    .then_some(())
+    .then_some(found)
 }
 
 /// One Ethernet header at `start`.
 #[inline]
-fn plain(frame: &[u8], start: usize, seen: &mut Seen<[u8; 4]>) -> Option<()> {
+fn plain(frame: &[u8], start: usize, seen: &mut Seen<[u8; 4]>) -> Option<(Ends<[u8; 4]>, u8)> {
     // Ethernet, IPv4 and eight bytes above it.
     let head = get::<42>(frame, start)?;
     if head[12] != 0x08 || head[13] != 0 || head[14] != 0x45 {
@@ -130,12 +129,13 @@ fn plain(frame: &[u8], start: usize, seen: &mut Seen<[u8; 4]>) -> Option<()> {
         _ => return None,
     }
     let at = u16::try_from(start).ok()?;
-    seen.ends = Ends {
+    let ends = Ends {
         src: [head[26], head[27], head[28], head[29]],
         dst: [head[30], head[31], head[32], head[33]],
         sport: u16::from_be_bytes([head[34], head[35]]),
         dport: u16::from_be_bytes([head[36], head[37]]),
     };
+    seen.ends = ends;
     seen.l2 = L2Id::of(head.first_chunk()?, 0);
     seen.meta = Meta {
         outer: at,
@@ -151,7 +151,7 @@ fn plain(frame: &[u8], start: usize, seen: &mut Seen<[u8; 4]>) -> Option<()> {
         whole: true,
     };
     seen.tunnel = None;
-    Some(())
+    Some((ends, proto))
 }
 
 /// What a frame is, read with care.

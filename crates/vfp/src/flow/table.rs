@@ -5,7 +5,7 @@
 //! given back, so growth costs the index only.
 
 use super::key::{Addr, Key};
-use super::pair::Pair;
+use super::pair::{Bits, Pair};
 
 const BLOCK: usize = 1024;
 const EMPTY: u64 = 0;
@@ -75,26 +75,39 @@ impl<A: Addr> Table<A> {
         prefetch(&self.slots[self.home(hash)]);
     }
 
-    /// Asks for the pair that a hash probably means to be brought near.
+    /// The pair and direction that a hash probably means, as a number for [`Table::confirm`]; 0: none. It is asked to be
+    /// brought near.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-    pub(crate) fn prefetch_pair(&self, hash: u64) {
+    pub(crate) fn candidate(&self, hash: u64) -> u32 {
         let count = self.slots.len();
         let mut at = self.home(hash);
         loop {
             let slot = self.slots[at];
             if slot == EMPTY {
-                return;
+                return 0;
             }
             if (slot >> 32) as u32 == hash as u32 {
                 let reference = (slot as u32).wrapping_sub(1);
                 let pair = self.pair(reference >> 1);
                 prefetch(&pair.halves[(reference & 1) as usize]);
                 prefetch(&pair.common);
-                return;
+                return slot as u32;
             }
             at = next(at, count);
         }
+    }
+
+    /// A candidate, if it is the flow of a key. Pairs that were taken out have no keys, and a reply's key that is not
+    /// known does not count.
+    #[inline]
+    pub(crate) fn confirm(&self, candidate: u32, key: &Key<A>) -> Option<Found> {
+        let reference = candidate.checked_sub(1)?;
+        let half = (reference & 1) as usize;
+        let pair =
+            self.blocks.get((reference >> 1) as usize / BLOCK)?.get((reference >> 1) as usize % BLOCK)?;
+        let known = half == 0 || pair.common.bits.contains(Bits::PAIRED);
+        (known && pair.halves[half].key == *key).then_some(Found { pair: reference >> 1, half })
     }
 
     /// Finds a key.
@@ -221,7 +234,11 @@ impl<A: Addr> Table<A> {
         self.unindex(Found { pair, half: 1 });
         self.live[pair as usize / 64] &= !(1 << (pair % 64));
         self.free.push(pair);
-        *self.pair(pair)
+        let gone = *self.pair(pair);
+        for half in &mut self.pair_mut(pair).halves {
+            half.key = Key::default();
+        }
+        gone
     }
 
     /// Whether a number is that of a living pair.
@@ -261,7 +278,7 @@ const fn next(at: usize, slots: usize) -> usize {
         reason = "batches of lookups overlap their cache misses only if they are asked for early"
     )
 )]
-fn prefetch<T>(value: &T) {
+pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

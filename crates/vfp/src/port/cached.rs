@@ -111,21 +111,22 @@ impl Port {
         A::flows(self).table.hash(key)
     }
 
-    /// Works on one packet: the cached path if there is one.
+    /// Works on one packet: the cached path if there is one. `candidate` is where its flow probably is, 0 for not known.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the packet and all that was read of it")]
     pub(crate) fn run<A: FlowFamily>(
         &mut self,
         direction: Direction,
         seen: &Seen<A>,
-        extra: Extra,
-        keyed: (Key<A>, u64),
+        extra: &Extra,
+        key: &Key<A>,
+        (hash, candidate): (u64, u32),
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
-        let (key, hash) = keyed;
         let (generation, limits) = (self.generation, self.limits);
         let flows = A::flows_mut(self);
-        let found = flows.table.find(&key, hash);
+        let found = flows.table.confirm(candidate, key).or_else(|| flows.table.find(key, hash));
         if let Some(found) = found
             && !ctx.watched
         {
@@ -154,7 +155,7 @@ impl Port {
                 }
             }
         }
-        self.slow(direction, seen, extra, key, found, packet, ctx)
+        self.slow(direction, seen, *extra, *key, found, packet, ctx)
     }
 
     /// Applies a composed transposition.
