@@ -230,8 +230,8 @@ The document of -o json and -o yaml; fields may be added, none is renamed. What 
   verdict             {answered, outcome, microseconds, reason}
       outcome         answered, refused, reset, garbled, unreachable or timed-out
       reason          {kind, text, node, port, rule, service}; kind is one of dropped, no-backend, no-local-backend,
-                      no-load-balancer, not-programmed, unknown-port, own-node-port, own-address, not-emulated,
-                      no-endpoint, self-access, link, refused, unreachable, garbled, no-answer
+                      no-load-balancer, not-programmed, unknown-port, own-node-port, own-address, no-endpoint,
+                      self-access, link, refused, unreachable, garbled, no-answer
 
 Exit codes:
   0   the request was answered

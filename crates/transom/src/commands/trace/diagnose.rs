@@ -73,8 +73,6 @@ pub(super) enum Kind {
     OwnNodePort,
     /// The client's own address, where nobody listens.
     OwnAddress,
-    /// A Linux node's Services are not emulated.
-    NotEmulated,
     /// HNS of the node holds no endpoint with the address.
     NoEndpoint,
     /// A pod reached itself through a Service without the loopback policy.
@@ -197,12 +195,6 @@ impl Failed<'_> {
         if found.frontend.vip.is_none() && owner(world, self.target.ip()).is_none() {
             return None;
         }
-        if !is_windows {
-            let text = format!(
-                "nothing translates {what} on {node}: Services are emulated on Windows nodes only, and {node} is none"
-            );
-            return Some(reason(Kind::NotEmulated, text));
-        }
         if matches!(self.client, Client::Node(_))
             && found.frontend.vip.is_none()
             && self.journey.steps.is_empty()
@@ -225,13 +217,25 @@ impl Failed<'_> {
             let left = if left.is_empty() { String::new() } else { format!(" ({})", left.join("; ")) };
             return Some(reason(Kind::NoBackend, format!("{what} has no usable backend{left}")));
         }
-        if found.port.scope(found.policy).is_empty() {
+        let here = |endpoint: &services::Endpoint| endpoint.node.as_deref() == Some(&*node);
+        let no_local = match (found.policy, is_windows) {
+            (TrafficPolicy::Cluster, _) => false,
+            (TrafficPolicy::Local, true) => found.port.local.is_empty(),
+            // Linux lets its own pods and itself use any backend.
+            (TrafficPolicy::Local, false) => {
+                *self.client == Client::Outside && !found.port.cluster.iter().any(here)
+            }
+        };
+        if no_local {
             let elsewhere = match usable {
                 1 => "its only usable backend is".to_owned(),
                 several => format!("all {several} usable backends are"),
             };
             let text = format!("{} of Service {service} is Local and {elsewhere} not on {node}", found.field);
             return Some(reason(Kind::NoLocalBackend, text));
+        }
+        if !is_windows {
+            return None;
         }
         let held = held(world, &node, &found.frontend);
         let why = world.proxies.get_mut(&node).and_then(|proxy| unprogrammed(proxy, &found));

@@ -85,9 +85,7 @@ fn check(world: &mut World, rows: &[(&str, Kind, &[&str])]) {
 
 #[test]
 fn what_is_missing_is_named() {
-    use Kind::{
-        NoBackend, NoLocalBackend, NotEmulated, OwnAddress, OwnNodePort, Refused, UnknownPort, Unreachable,
-    };
+    use Kind::{NoBackend, NoLocalBackend, OwnAddress, OwnNodePort, Refused, UnknownPort, Unreachable};
     let rows: &[(&str, Kind, &[&str])] = &[
         ("pod/l1=svc/empty:80", NoBackend, &["10.60.0.90:80", "default/empty"]),
         ("pod/l1=svc/waiting:80", NoBackend, &["10.50.1.6: not ready", "default/waiting"]),
@@ -104,7 +102,12 @@ fn what_is_missing_is_named() {
         ("pod/l1=10.60.0.21:81", UnknownPort, &["default/near", "no port 81/TCP", "80/TCP, 80/UDP"]),
         ("node=192.0.2.11:30030", OwnNodePort, &["n1", "port 30030", "default/port-near"]),
         ("node=192.0.2.11:9", OwnAddress, &["192.0.2.11:9", "n1's own address"]),
-        ("pod/r1=svc/near:80", NotEmulated, &["default/near", "n2"]),
+        ("pod/r1=svc/empty:80", NoBackend, &["10.60.0.90:80", "default/empty"]),
+        (
+            "external=192.0.2.12:30033",
+            NoLocalBackend,
+            &["externalTrafficPolicy", "default/port-local-near", "not on n2"],
+        ),
         ("pod/l1=pod/l2:9", Refused, &["pod/default/l2 on n1 refuses", "10.50.1.6:9"]),
         ("node=10.99.0.1:3", Unreachable, &["router (192.0.2.1)", "no way to the host"]),
         ("pod/l1=pod/r1:9/udp", Refused, &["n2 refuses", "10.50.2.5:9"]),
