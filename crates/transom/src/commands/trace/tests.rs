@@ -134,8 +134,8 @@ fn a_load_balancer_that_hns_refuses_or_forgets() {
         faults: Some(FaultPlan::from_yaml(text).unwrap()),
         ..plan(NetworkKind::Overlay, true)
     };
-    let refuses = "rules: [{fault: F-PORT, when: {op: create, subject: \"10.60.0.23:80/TCP\"}}]";
-    let mut refused = world(&faulty(refuses));
+    let port_taken = "rules: [{fault: F-PORT, when: {op: create, subject: \"10.60.0.23:80/TCP\"}}]";
+    let mut refused = world(&faulty(port_taken));
     let rows: &[(&str, Kind, &[&str])] = &[(
         "pod/l1=svc/far:80",
         Kind::NoLoadBalancer,
@@ -144,10 +144,10 @@ fn a_load_balancer_that_hns_refuses_or_forgets() {
     check(&mut refused, rows);
     assert!(trace(&mut refused, "pod/l1=svc/near:80").verdict.answered, "others are served");
     // By then that load balancer is there.
-    let forgets = "actions: [{at: {call: 120}, restart: {lose: Rules}}]";
+    let rules_lost = "actions: [{at: {call: 120}, restart: {lose: Rules}}]";
     let rows: &[(&str, Kind, &[&str])] =
         &[("pod/l1=svc/far:80", Kind::NotProgrammed, &["HNS of n1 lists load balancer", "default/far"])];
-    check(&mut world(&faulty(forgets)), rows);
+    check(&mut world(&faulty(rules_lost)), rows);
 }
 
 fn endpoint(world: &World, node: &str, address: &str) -> (hns::Hns, Guid) {
