@@ -34,6 +34,7 @@ fn hns(world: &World, node: &str) -> Result<Hns, String> {
     Ok(windows.hns().actor("cni"))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 fn text(error: hcn::Error) -> String {
     error.to_string()
 }
@@ -72,7 +73,11 @@ pub(crate) fn restart_proxy(world: &mut World, restart: &RestartProxy) -> Result
     if !restart.idle {
         world.check();
     }
-    let journal = hns(world, &restart.node)?.journal().writes_since(before);
+    let hns = hns(world, &restart.node)?;
+    if !restart.idle && hns.journal().entries_since(before).is_empty() {
+        return Err("the new proxy did not even look at HNS".to_owned());
+    }
+    let journal = hns.journal().writes_since(before);
     let deleted = journal
         .iter()
         .filter(|entry| entry.op == Op::Delete && entry.kind == Some(Kind::LoadBalancer))

@@ -14,7 +14,7 @@ use crate::row::{Broken, Exchange, Finish, Spread, Start};
 use crate::run::{Run, transport};
 
 /// How long a connection may take in all.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// After so long an exchange that was answered sends no more.
 const REST: Duration = Duration::from_secs(1);
