@@ -10,7 +10,8 @@ use node::app::Transport;
 use node::sim::Simulation;
 use node::stack::{Reach, ServiceRule};
 use services::{
-    Affinity, Change, Cluster, Endpoint, IpFamily, LeftOutReason, Perspective, Protocol, ServicePort, TrafficPolicy,
+    Affinity, Change, Cluster, Endpoint, IpFamily, LeftOutReason, Perspective, Protocol, ServicePort,
+    TrafficPolicy,
 };
 
 /// The cluster as each Linux node sees it.
@@ -49,7 +50,8 @@ impl LinuxViews {
     /// What a Linux node serves.
     pub(super) fn rules(&self, node: &str) -> Vec<ServiceRule> {
         let cluster = self.of(node);
-        let views = cluster.into_iter().flat_map(|cluster| cluster.services().filter_map(|key| cluster.view(key)));
+        let views =
+            cluster.into_iter().flat_map(|cluster| cluster.services().filter_map(|key| cluster.view(key)));
         views.flat_map(|view| view.ports.iter().flat_map(rules).collect::<Vec<_>>()).collect()
     }
 
