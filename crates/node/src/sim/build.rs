@@ -45,7 +45,11 @@ pub(super) fn build(
         outside: DeviceId(0),
         vips: topology.vips.clone(),
         specs: BTreeMap::new(),
-        pod_cidrs: topology.nodes.iter().map(|node| (node.name.to_string(), node.pod_cidrs.clone())).collect(),
+        pod_cidrs: topology
+            .nodes
+            .iter()
+            .map(|node| (node.name.to_string(), node.pod_cidrs.clone()))
+            .collect(),
     };
     let mut windows = open_windows(cluster, &topology, settings, agents)?;
     let tunnels = tunnels(cluster, &topology, &windows);

@@ -54,7 +54,9 @@ impl Stack {
     /// goes on.
     pub fn bridged(&mut self, now: std::time::Duration, interface: usize, frame: &[u8]) -> Vec<Vec<u8>> {
         self.now = self.now.max(now);
-        let Ok(wire::Frame { kind: Kind::Ip(ip), .. }) = wire::parse(frame) else { return vec![frame.to_vec()] };
+        let Ok(wire::Frame { kind: Kind::Ip(ip), .. }) = wire::parse(frame) else {
+            return vec![frame.to_vec()];
+        };
         if self.services.is_none() {
             return vec![frame.to_vec()];
         }

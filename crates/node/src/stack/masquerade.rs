@@ -2,11 +2,13 @@
 //! a Linux node's CNI plugin does. Knows nothing of routes.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use wire::{Ip, L4, bytes, checksum};
+
+use super::services::masquerade_ports;
 
 /// How long an idle translation is kept.
 const IDLE: Duration = Duration::from_mins(5);
@@ -76,8 +78,14 @@ impl Masquerade {
             *used = now;
             return Verdict::Untouched;
         }
-        // An error about a packet that came in; its quote is none of the node's connections.
-        let Some((source, remote)) = ends(ip) else { return Verdict::Refused };
+        let Some((source, remote)) = ends(ip) else {
+            // An error about a connection that others opened is theirs to hear; of another one nobody knows.
+            let known = wire::quoted::parse(frame, ip).is_some_and(|quoted| {
+                let ports = quoted.ports.unwrap_or_default();
+                self.opened.contains_key(&(quoted.proto, quoted.dst, ports.1, quoted.src, ports.0))
+            });
+            return if known { Verdict::Untouched } else { Verdict::Refused };
+        };
         let inside = (ip.proto, ip.src, source, ip.dst, remote);
         let port = match self.inside.get(&inside) {
             Some(port) => *port,
@@ -107,7 +115,7 @@ impl Masquerade {
         self.opened.insert((ip.proto, ip.dst, remote, ip.src, source), now);
     }
 
-    /// The port as it was if that is free, else the next one that is.
+    /// A port that is free.
     fn choose(&mut self, now: Duration, inside: Tuple, own: IpAddr) -> Option<u16> {
         if self.outside.len() >= MOST {
             self.outside.retain(|_, entry| now.saturating_sub(entry.used) < IDLE);
@@ -117,8 +125,7 @@ impl Masquerade {
             });
         }
         let (proto, address, source, to, remote) = inside;
-        let port = std::iter::once(source)
-            .chain(1024..=u16::MAX)
+        let port = masquerade_ports(SocketAddr::new(address, source), SocketAddr::new(to, remote))
             .find(|&port| !self.outside.contains_key(&(proto, own, port, to, remote)))?;
         self.outside.insert((proto, own, port, to, remote), Entry { inside: (address, source), used: now });
         self.inside.insert(inside, port);
@@ -207,12 +214,13 @@ mod tests {
         assert_eq!(send(&mut table, "10.50.2.5", "10.50.1.5").0, Verdict::Untouched);
         let (verdict, frame) = send(&mut table, "10.50.2.5", "203.0.113.9");
         assert_eq!((verdict, parsed(&frame).src), (Verdict::Rewritten, own));
-        assert_eq!(parsed(&frame).l4.ports(), Some((5000, 53)), "a free port stays");
+        let first = parsed(&frame).l4.ports().unwrap().0;
         let (_, frame) = send(&mut table, "10.50.2.6", "203.0.113.9");
-        assert_eq!(parsed(&frame).l4.ports(), Some((1024, 53)), "a taken one does not");
+        let second = parsed(&frame).l4.ports().unwrap().0;
+        assert!(first != second && [first, second].iter().all(|port| (1024..49_152).contains(port)));
         checksum::verify(&frame).unwrap();
 
-        let mut reply = udp(("203.0.113.9", 53), ("192.0.2.12", 1024));
+        let mut reply = udp(("203.0.113.9", 53), ("192.0.2.12", second));
         let seen = parsed(&reply);
         assert_eq!(table.arrive(Duration::ZERO, &mut reply, &seen), Verdict::Rewritten);
         assert_eq!((parsed(&reply).dst, parsed(&reply).l4.ports()), (ip("10.50.2.6"), Some((53, 5000))));
@@ -227,7 +235,7 @@ mod tests {
             "others opened it"
         );
 
-        let mut other = udp(("203.0.113.8", 53), ("192.0.2.12", 1024));
+        let mut other = udp(("203.0.113.8", 53), ("192.0.2.12", second));
         let seen = parsed(&other);
         assert_eq!(table.arrive(Duration::ZERO, &mut other, &seen), Verdict::Untouched);
     }

@@ -121,7 +121,8 @@ impl Services {
         let key = |rule: &ServiceRule| (rule.transport.number(), rule.vip, rule.port);
         self.rules = table.rules.into_iter().map(|rule| (key(&rule), rule)).collect();
         self.pods = table.pods;
-        let backends: BTreeSet<SocketAddr> = self.rules.values().flat_map(ServiceRule::all).copied().collect();
+        let backends: BTreeSet<SocketAddr> =
+            self.rules.values().flat_map(ServiceRule::all).copied().collect();
         let gone = |tuple: &Tuple, flow: &Flow| tuple.0 == proto::UDP && !backends.contains(&flow.backend);
         self.forget(gone);
     }
@@ -176,14 +177,12 @@ impl Services {
     /// An ICMP error about a packet as one side sees it becomes one about the packet as the other side knows it.
     fn error(&self, frame: &mut [u8], ip: &mut Ip, quoted: &Quoted) -> Option<Verdict> {
         let (source, destination) = quoted.ports?;
-        let back = (
-            quoted.proto,
-            SocketAddr::new(quoted.dst, destination),
-            SocketAddr::new(quoted.src, source),
-        );
+        let back =
+            (quoted.proto, SocketAddr::new(quoted.dst, destination), SocketAddr::new(quoted.src, source));
         let (inside, outside) = if let Some(original) = self.replies.get(&back) {
             // The client's packet failed on its way to the backend.
-            let outside = Rewrite { src: Some(original.2.ip()), dst: Some(original.1.ip()), ..Rewrite::default() };
+            let outside =
+                Rewrite { src: Some(original.2.ip()), dst: Some(original.1.ip()), ..Rewrite::default() };
             (sockets(original.1, original.2), outside)
         } else {
             let flow = self.flows.get(&back)?;
@@ -227,7 +226,7 @@ impl Services {
         // What ends here does not leave, and only what leaves is masqueraded.
         let hides = hides && !(arrives && node.owns(backend.ip()));
         let address = if hides { node.address_towards(backend.ip()) } else { Some(client.ip()) };
-        let Some(seen) = address.and_then(|address| self.free(now, number, backend, address, client.port())) else {
+        let Some(seen) = address.and_then(|address| self.free(now, number, backend, address, client)) else {
             return Verdict::Dropped;
         };
         self.flows.insert(tuple, Flow { backend, seen, used: now, closing: false });
@@ -246,14 +245,15 @@ impl Services {
             .or_else(|| self.rules.get(&(number, every, port)).filter(|_| node.owns(address)))
     }
 
-    /// The client's end that the backend sees: with the port as it was if no other connection has it.
+    /// The client's end that the backend sees: with its own address the port as it was if no other connection has
+    /// it, with another one any port (kube-proxy masquerades with `--random-fully`).
     fn free(
         &mut self,
         now: Duration,
         number: u8,
         backend: SocketAddr,
         address: IpAddr,
-        port: u16,
+        client: SocketAddr,
     ) -> Option<SocketAddr> {
         if self.flows.len() >= MOST {
             self.forget(|tuple, flow| now.saturating_sub(flow.used) >= flow.patience(tuple.0));
@@ -261,8 +261,9 @@ impl Services {
                 return None;
             }
         }
-        std::iter::once(port)
-            .chain(1024..=u16::MAX)
+        let own = (address == client.ip()).then_some(client.port());
+        own.into_iter()
+            .chain(masquerade_ports(client, backend))
             .map(|port| SocketAddr::new(address, port))
             .find(|seen| !self.replies.contains_key(&(number, backend, *seen)))
     }
@@ -327,6 +328,16 @@ fn choose(rule: &ServiceRule, backends: &[SocketAddr], client: SocketAddr) -> Op
     let port = if rule.affinity { 0 } else { client.port() };
     let client = fold(fold(OFFSET, client.ip(), port), rule.vip, rule.port);
     backends.iter().copied().max_by_key(|backend| mix(fold(client, backend.ip(), backend.port())))
+}
+
+/// The ports that a masqueraded connection may have, in the order of trial: as by chance, and none that programs of
+/// the node take, whose connections must not be mistaken for it.
+pub(super) fn masquerade_ports(client: SocketAddr, remote: SocketAddr) -> impl Iterator<Item = u16> {
+    const LEAST: u16 = 1024;
+    const END: u16 = 49_152;
+    let hash = mix(fold(fold(OFFSET, client.ip(), client.port()), remote.ip(), remote.port()));
+    let start = LEAST + u16::try_from(hash % u64::from(END - LEAST)).unwrap_or_default();
+    (start..END).chain(LEAST..start)
 }
 
 /// The offset basis of FNV-1a.

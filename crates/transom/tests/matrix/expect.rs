@@ -1,192 +1,240 @@
-//! What must happen, from the Services as a node sees them. It knows which backends may serve whom, nothing of HNS or
-//! of packets.
+//! What must happen, from the Services as the deciding node sees them. It knows which backends may serve whom and whom
+//! they see, nothing of HNS or of packets.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use node::app::Outcome;
 use node::sim::Client;
-use services::{Endpoint, Protocol, ServicePort, TrafficPolicy};
-use transom::world::World;
+use services::{Cluster, IpFamily, Protocol, ServicePort, TrafficPolicy};
+use transom::world::{World, linux};
 
-use crate::Seen;
+use crate::ask::{Ask, Frontend};
 
-/// A kind of frontend.
+/// Whom a backend must see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sees {
+    /// The client's own address.
+    Client,
+    /// Another one, of a node.
+    Node,
+    /// Either; the network decides.
+    Any,
+}
+
+/// Why nobody must answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Frontend {
-    ClusterIp,
-    NodePort,
-    ExternalIp,
-    IngressIp,
+pub(crate) enum Why {
+    /// Cluster IPs are not routed outside.
+    NotRouted,
+    /// A Windows node cannot use its own node ports.
+    OwnNodePort,
+    /// The Service has no backend that could serve.
+    NoBackend,
+    /// The policy is Local and the node has no backend.
+    NoLocalBackend,
+    /// The Service does not let the client in.
+    SourceRange,
 }
 
-impl fmt::Display for Frontend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ClusterIp => "ClusterIP",
-            Self::NodePort => "NodePort",
-            Self::ExternalIp => "external IP",
-            Self::IngressIp => "ingress IP",
-        })
-    }
-}
-
-/// A frontend to ask.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) frontend: Frontend,
-    pub(crate) local: bool,
-    pub(crate) preserve: bool,
-    pub(crate) to: SocketAddr,
-    pub(crate) udp: bool,
-    pub(crate) service: String,
-}
-
-impl fmt::Display for Ask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = if self.udp { "UDP" } else { "TCP" };
-        write!(f, "{} {} {}/{protocol}", self.service, self.frontend, self.to)
+impl Why {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NotRouted => "cluster IPs are not routed outside of the cluster",
+            Self::OwnNodePort => "a Windows node cannot use its own node ports",
+            Self::NoBackend => "the Service has no usable backend",
+            Self::NoLocalBackend => "the policy is Local and the deciding node has no usable backend",
+            Self::SourceRange => {
+                "`loadBalancerSourceRanges` does not hold the client (kept on Linux nodes only)"
+            }
+        }
     }
 }
 
 /// What must be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// One of these answers; with `keeps`, it sees the client's own address.
-    Answer { backends: BTreeSet<IpAddr>, keeps: bool },
+    /// One of these answers.
+    Answer(BTreeMap<SocketAddr, Sees>),
     /// Nobody answers.
-    Nothing(&'static str),
+    Nothing(Why, Decider),
 }
 
-/// Every frontend of every Service that a node serves.
-pub(crate) fn asks(world: &mut World, node: &str) -> Vec<Ask> {
-    let spec = world.simulation.spec(node).expect("a Windows node").clone();
-    let families = crate::families(&spec);
-    let mut asks = Vec::new();
-    for (service, port, preserve) in ports(world, node) {
-        if !families.contains(&port.family) || port.protocol == Protocol::Sctp {
-            continue;
-        }
-        let udp = port.protocol == Protocol::Udp;
-        let mut add = |frontend, address, number, policy| {
-            asks.push(Ask {
-                frontend,
-                local: policy == TrafficPolicy::Local,
-                preserve: preserve && frontend == Frontend::IngressIp,
-                to: SocketAddr::new(address, number),
-                udp,
-                service: service.clone(),
-            });
-        };
-        add(Frontend::ClusterIp, port.cluster_ip, port.port, port.internal_policy);
-        let own = spec.addresses.iter().copied().find(|own| own.is_ipv4() == port.cluster_ip.is_ipv4());
-        if let (Some(number), Some(own)) = (port.node_port, own) {
-            add(Frontend::NodePort, own, number, port.external_policy);
-        }
-        for &address in &port.external_ips {
-            add(Frontend::ExternalIp, address, port.port, port.external_policy);
-        }
-        for &address in &port.ingress_ips {
-            add(Frontend::IngressIp, address, port.port, port.external_policy);
-        }
+/// Whose service handling decides.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Decider {
+    /// No node's.
+    Nobody,
+    /// A Windows node's.
+    Windows(String),
+    /// A Linux node's.
+    Linux(String),
+}
+
+/// A client as nodes know it.
+struct Asker {
+    /// The node that it is on; none: outside.
+    node: Option<String>,
+    is_pod: bool,
+    addresses: Vec<IpAddr>,
+}
+
+/// How a client comes to a deciding node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comes {
+    /// From a pod of the node's.
+    Pod,
+    /// From the node itself.
+    Node,
+    /// From anywhere else.
+    Outside,
+}
+
+/// What must happen. None: the client or the entry do not serve the family.
+pub(crate) fn expected(world: &mut World, client: &Client, ask: &Ask) -> Option<Expected> {
+    let asker = Asker {
+        node: node_of(world, client),
+        is_pod: matches!(client, Client::Pod(_)),
+        addresses: client_addresses(world, client),
+    };
+    let family = IpFamily::of(ask.to.ip());
+    let served = |node: &String| families(world, node).contains(&family);
+    if !asker.node.iter().chain(&ask.entry).all(served) {
+        return None;
     }
-    asks
-}
-
-/// The service ports that a node's proxy sees.
-fn ports(world: &mut World, node: &str) -> Vec<(String, ServicePort, bool)> {
-    let cluster = world.proxies.get_mut(node).expect("a proxy").driver().cluster();
-    let mut ports = Vec::new();
-    for key in cluster.services() {
-        let Some(view) = cluster.view(key) else { continue };
-        for port in view.ports {
-            ports.push((key.to_string(), port, view.preserve_destination));
+    let is_windows = |node: &str| world.simulation.windows(node).is_some();
+    let (first, comes) = match (&asker.node, ask.frontend) {
+        (None, Frontend::ClusterIp) => return Some(Expected::Nothing(Why::NotRouted, Decider::Nobody)),
+        (None, _) => (ask.entry.clone()?, Comes::Outside),
+        (Some(on), Frontend::NodePort) if ask.entry.as_ref() != Some(on) => {
+            (ask.entry.clone()?, Comes::Outside)
         }
+        (Some(on), Frontend::NodePort) if !asker.is_pod && is_windows(on) => {
+            return Some(Expected::Nothing(Why::OwnNodePort, Decider::Windows(on.clone())));
+        }
+        (Some(on), _) => (on.clone(), if asker.is_pod { Comes::Pod } else { Comes::Node }),
+    };
+    let leaves = ask.frontend.is_led() && is_windows(&first) && ask.entry.as_ref() != Some(&first);
+    let decided = decide(world, &first, comes, &asker, ask)?;
+    match (&decided, &ask.entry) {
+        // Without a load balancer the packet goes where the address is led to.
+        (Expected::Nothing(..), Some(entry)) if leaves => {
+            decide(world, &entry.clone(), Comes::Outside, &asker, ask)
+        }
+        _ => Some(decided),
     }
-    ports
 }
 
-/// What must happen when a client asks a frontend that lies on `node`. None: nothing is known of it here.
-pub(crate) fn expected(world: &mut World, node: &str, client: &Client, ask: &Ask) -> Option<Expected> {
-    let on = match client {
+/// What a node makes of a packet for one of its frontends.
+fn decide(world: &mut World, node: &str, comes: Comes, asker: &Asker, ask: &Ask) -> Option<Expected> {
+    let own: Vec<IpAddr> = world.cluster.node(node).map(|facts| facts.addresses.clone()).unwrap_or_default();
+    let pods: Vec<ipnet::IpNet> =
+        world.cluster.nodes().flat_map(|node| node.pod_cidrs.iter().copied()).collect();
+    if world.simulation.windows(node).is_some() {
+        let cluster = world.proxies.get_mut(node)?.driver().cluster();
+        return on_windows(cluster, node, asker, ask);
+    }
+    let port = find(world.linux.of(node)?, ask)?;
+    let nothing = |why| Some(Expected::Nothing(why, Decider::Linux(node.to_owned())));
+    let admitted = |address: &IpAddr| ask.sources.iter().any(|range| range.contains(address));
+    if !ask.sources.is_empty() && !asker.addresses.iter().any(admitted) {
+        return nothing(Why::SourceRange);
+    }
+    let every = linux::backends(&port, TrafficPolicy::Cluster);
+    let internal = ask.frontend == Frontend::ClusterIp;
+    // Under the external policy Local, pods and the node itself still get every backend.
+    let held = ask.local && (internal || comes == Comes::Outside);
+    let usable = if held { linux::backends(&port, TrafficPolicy::Local) } else { every.clone() };
+    if usable.is_empty() {
+        return nothing(if every.is_empty() { Why::NoBackend } else { Why::NoLocalBackend });
+    }
+    let sees = |backend: &SocketAddr| {
+        let stays = own.contains(&backend.ip());
+        let outside = !stays && !pods.iter().any(|range| range.contains(&backend.ip()));
+        match comes {
+            _ if asker.addresses.contains(&backend.ip()) => Sees::Any,
+            Comes::Pod if stays && !internal => Sees::Any,
+            // The CNI plugin's rule masquerades what leaves the pods' ranges.
+            Comes::Pod if outside => Sees::Node,
+            Comes::Pod if internal || ask.local => Sees::Client,
+            Comes::Pod => Sees::Node,
+            // A node's address is masqueraded to a node's address.
+            Comes::Node => Sees::Any,
+            // A pod of another node comes with its own address or its node's.
+            Comes::Outside if asker.node.is_some() => Sees::Any,
+            Comes::Outside if ask.local || stays => Sees::Client,
+            Comes::Outside => Sees::Node,
+        }
+    };
+    Some(Expected::Answer(usable.iter().map(|backend| (*backend, sees(backend))).collect()))
+}
+
+fn on_windows(cluster: &Cluster, node: &str, asker: &Asker, ask: &Ask) -> Option<Expected> {
+    let port = find(cluster, ask)?;
+    let internal = ask.frontend == Frontend::ClusterIp;
+    let mut usable = if internal { port.internal().to_vec() } else { port.external().to_vec() };
+    if ask.preserve {
+        usable.retain(|endpoint| endpoint.local);
+    }
+    if usable.is_empty() {
+        let why = if port.cluster.is_empty() { Why::NoBackend } else { Why::NoLocalBackend };
+        return Some(Expected::Nothing(why, Decider::Windows(node.to_owned())));
+    }
+    let kept = !internal && (ask.local || ask.preserve) && asker.node.is_none();
+    let sees = |address: &IpAddr| match () {
+        // A pod that asks itself is known by another address.
+        () if asker.addresses.contains(address) => Sees::Any,
+        () if kept => Sees::Client,
+        () => Sees::Any,
+    };
+    let backend = |endpoint: &services::Endpoint| {
+        (SocketAddr::new(endpoint.address, endpoint.port), sees(&endpoint.address))
+    };
+    Some(Expected::Answer(usable.iter().map(backend).collect()))
+}
+
+/// The service port of an ask, as a node sees it.
+fn find(cluster: &Cluster, ask: &Ask) -> Option<ServicePort> {
+    let key = cluster.services().find(|key| key.to_string() == ask.service)?;
+    let number = ask.to.port();
+    cluster.view(key)?.ports.into_iter().find(|port| {
+        (port.protocol == Protocol::Udp) == ask.udp
+            && port.protocol != Protocol::Sctp
+            && port.family == IpFamily::of(ask.to.ip())
+            && match ask.frontend {
+                Frontend::NodePort => port.node_port == Some(number),
+                _ => port.port == number,
+            }
+    })
+}
+
+fn node_of(world: &World, client: &Client) -> Option<String> {
+    match client {
         Client::Outside => None,
         Client::Node(name) => Some(name.clone()),
         Client::Pod(pod) => {
             world.simulation.pods().find(|(name, _)| name == pod).map(|(_, node)| node.to_owned())
         }
-    };
-    let here = on.as_deref() == Some(node);
-    let is_windows = on.as_deref().is_some_and(|name| world.simulation.windows(name).is_some());
-    if matches!(client, Client::Node(_)) && here && ask.frontend == Frontend::NodePort {
-        return Some(Expected::Nothing("a node cannot use its own node port"));
     }
-    // Whose proxy decides: the client's own node for addresses of Services, the node itself for its node ports.
-    let decider = match (&on, ask.frontend) {
-        (None, Frontend::ClusterIp) => return Some(Expected::Nothing("cluster IPs are not routed outside")),
-        (None, _) => node.to_owned(),
-        (Some(_), Frontend::NodePort) if !here => node.to_owned(),
-        (Some(name), _) => name.clone(),
-    };
-    if on.is_some() && !is_windows && decider != node {
-        // Other nodes' own service handling decides; see the Linux rows of the packet paths.
-        return None;
-    }
-    let (_, port, _) = ports(world, &decider).into_iter().find(|(service, port, _)| {
-        let number = ask.to.port();
-        *service == ask.service
-            && (port.protocol == Protocol::Udp) == ask.udp
-            && port.cluster_ip.is_ipv4() == ask.to.is_ipv4()
-            && match ask.frontend {
-                Frontend::NodePort => port.node_port == Some(number),
-                _ => port.port == number && port.protocol != Protocol::Sctp,
-            }
-    })?;
-    let internal = ask.frontend == Frontend::ClusterIp;
-    let mut usable: Vec<Endpoint> =
-        if internal { port.internal().to_vec() } else { port.external().to_vec() };
-    if ask.preserve {
-        usable.retain(|endpoint| endpoint.local);
-    }
-    if usable.is_empty() {
-        return Some(Expected::Nothing("no usable backend"));
-    }
-    let own = client_addresses(world, client);
-    // A pod that asks itself is known by another address.
-    let asks_itself = usable.iter().any(|endpoint| own.contains(&endpoint.address));
-    let keeps = !internal && (ask.local || ask.preserve) && on.is_none() && !asks_itself;
-    Some(Expected::Answer { backends: usable.iter().map(|endpoint| endpoint.address).collect(), keeps })
 }
 
-fn client_addresses(world: &mut World, client: &Client) -> Vec<IpAddr> {
+/// The families that a node serves.
+pub(crate) fn families(world: &World, node: &str) -> Vec<IpFamily> {
+    let mut families: Vec<IpFamily> = match world.simulation.spec(node) {
+        Some(spec) => spec.pod_cidrs.iter().map(IpFamily::of_net).collect(),
+        None => {
+            let facts = world.cluster.node(node);
+            facts.into_iter().flat_map(|facts| &facts.addresses).map(|own| IpFamily::of(*own)).collect()
+        }
+    };
+    families.sort_unstable();
+    families.dedup();
+    families
+}
+
+/// A client's addresses.
+pub(crate) fn client_addresses(world: &mut World, client: &Client) -> Vec<IpAddr> {
     let of_stack = |stack: &mut node::stack::Stack, _| {
         stack.interfaces().flat_map(|interface| interface.addresses.clone()).map(|net| net.addr()).collect()
     };
     world.simulation.with_stack(client, of_stack).unwrap_or_default()
-}
-
-impl Expected {
-    /// What is wrong with what was seen.
-    pub(crate) fn problem(&self, seen: &Seen) -> Option<String> {
-        match (self, &seen.outcome) {
-            (Self::Answer { backends, keeps }, Outcome::Answered(answer)) => {
-                let kept = seen.from.is_some_and(|from| from == answer.peer);
-                // A VIP that was preserved tells nothing of the backend; its name does.
-                let known = backends.contains(&answer.local.ip()) || answer.local == seen.target();
-                if !known {
-                    return Some(format!("answered at {}, which is none of {backends:?}", answer.local));
-                }
-                (*keeps && !kept).then(|| {
-                    format!("the backend sees {}, not the client {:?}", answer.peer, seen.from)
-                })
-            }
-            (Self::Answer { backends, .. }, other) => {
-                Some(format!("{other}, but one of {backends:?} must answer"))
-            }
-            (Self::Nothing(why), Outcome::Answered(answer)) => {
-                Some(format!("answered by {} although {why}", answer.server))
-            }
-            (Self::Nothing(_), _) => None,
-        }
-    }
 }

@@ -1,21 +1,26 @@
-//! Both recorded clusters, on every Windows node: every Service from every kind of client, as a whole TCP or UDP
-//! exchange. What must work does, by a backend that may serve it and with the client's address where it must be
-//! kept; what must not is not answered. `MATRIX=1` prints the matrix that README shows.
+//! Both recorded clusters: every Service from every kind of client by every way in, as a whole TCP or UDP exchange.
+//! What must work does, by a backend that may serve it and that sees whom it must; what must not is not answered, and
+//! ends as the deciding node would end it. `MATRIX=1` prints the matrix, `UPDATE_MATRIX=1` writes docs/matrix.md.
 
+mod ask;
+mod check;
 mod expect;
 mod table;
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use node::app::{Request, Transport};
+use node::NetworkKind;
+use node::app::{Outcome, Request, Transport};
 use node::sim::Client;
-use node::{NetworkKind, NodeSpec};
-use services::IpFamily;
 use services::source::manifests::{Input, Manifests, Options, Touched};
 use transom::world::{Plan, World};
 
-use expect::{Ask, Expected};
+use ask::Ask;
 use table::Table;
 
 /// One emulated cluster.
@@ -44,24 +49,47 @@ impl Setting {
 fn main() {
     let arguments = Arguments::from_args();
     let printed = std::env::var_os("MATRIX").is_some();
+    let updated = std::env::var_os("UPDATE_MATRIX").is_some();
+    let sections: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+    let document = std::fs::read_to_string(table::document()).unwrap_or_default();
     let trials = SETTINGS
         .into_iter()
         .map(|setting| {
+            let (sections, document) = (Arc::clone(&sections), document.clone());
             Trial::test(setting.name().replace(' ', "-"), move || {
                 let (table, wrong) = run(setting);
+                let section = table.section(&setting.name());
                 if printed {
-                    println!("{}\n\n{}", setting.name(), table.text());
+                    println!("{section}");
                 }
-                if wrong.is_empty() {
-                    return Ok(());
+                let stale = !updated && !document.contains(&section);
+                sections.lock().unwrap_or_else(PoisonError::into_inner).insert(setting.name(), section);
+                if !wrong.is_empty() {
+                    let count = wrong.len();
+                    let shown: Vec<String> = wrong.into_iter().take(60).collect();
+                    return Err(Failed::from(format!(
+                        "{count} of the exchanges ended wrongly:\n{}",
+                        shown.join("\n")
+                    )));
                 }
-                let count = wrong.len();
-                let shown: Vec<String> = wrong.into_iter().take(40).collect();
-                Err(Failed::from(format!("{count} of the exchanges ended wrongly:\n{}", shown.join("\n"))))
+                if stale {
+                    return Err(Failed::from(format!(
+                        "docs/matrix.md does not show {:?} as it is now; run with UPDATE_MATRIX=1",
+                        setting.name()
+                    )));
+                }
+                Ok(())
             })
         })
         .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let sections = sections.lock().unwrap_or_else(PoisonError::into_inner);
+    if updated && sections.len() == SETTINGS.len() {
+        let ordered: Vec<&str> =
+            SETTINGS.iter().filter_map(|setting| sections.get(&setting.name())).map(|text| &**text).collect();
+        table::write(&ordered);
+    }
+    conclusion.exit();
 }
 
 fn manifests(file: &str) -> PathBuf {
@@ -77,72 +105,47 @@ fn run(setting: Setting) -> (Table, Vec<String>) {
     let mut world = World::build(&changes, &plan).expect("the cluster can be built");
     let mut wrong = Vec::new();
     let mut table = Table::default();
-    for node in world.windows_nodes() {
-        let clients = clients(&world, &node);
-        for ask in expect::asks(&mut world, &node) {
-            // An address that is led to a node is led to this one.
-            world.lead(ask.to.ip(), Some(&node));
-            for client in &clients {
-                let Some(expected) = expect::expected(&mut world, &node, client, &ask) else { continue };
-                let seen = exchange(&mut world, client, &ask);
-                let problem = expected.problem(&seen);
-                table.add(&ask, client, &node, &expected, problem.is_none());
-                if let Some(problem) = problem {
-                    wrong.push(format!("{client} to {ask} by {node}: {problem}"));
-                }
-            }
+    let clients = ask::clients(&world);
+    for ask in ask::asks(&world) {
+        if let Some(entry) = ask.entry.as_deref().filter(|_| ask.frontend.is_led()) {
+            world.lead(ask.to.ip(), Some(entry));
+        }
+        for client in clients.iter().filter(|client| ask.everybody || **client == Client::Outside) {
+            let Some(expected) = expect::expected(&mut world, client, &ask) else { continue };
+            let seen = exchange(&mut world, client, &ask);
+            let problem = check::problem(&world, client, &ask, &expected, &seen);
+            table.add(&world, &ask, client, &expected, &seen.outcome, problem.is_none());
+            wrong.extend(problem.map(|problem| format!("{client} to {ask}: {problem}")));
         }
     }
     (table, wrong)
 }
 
-/// One client of each kind: a pod on each node, the hosts of the Windows nodes, and one outside.
-fn clients(world: &World, node: &str) -> Vec<Client> {
-    let mut clients = vec![Client::Outside];
-    let nodes: Vec<String> = world.simulation.nodes().map(str::to_owned).collect();
-    for name in &nodes {
-        let is_windows = world.simulation.windows(name).is_some();
-        let mut pods: Vec<&str> =
-            world.simulation.pods().filter(|(_, on)| on == name).map(|(pod, _)| pod).collect();
-        pods.sort_unstable();
-        let own = |pod: &&&str| {
-            let spec: Option<&NodeSpec> = world.simulation.spec(name);
-            !is_windows || spec.is_some_and(|spec| spec.pods.iter().any(|asked| asked.name == ***pod))
-        };
-        clients.extend(pods.iter().find(own).map(|pod| Client::Pod((*pod).to_owned())));
-        if is_windows || name == node {
-            clients.push(Client::Node(name.clone()));
-        }
-    }
-    clients
-}
-
 /// How an exchange ended: who answered and whom it saw.
 pub(crate) struct Seen {
-    pub(crate) outcome: node::app::Outcome,
-    pub(crate) from: Option<std::net::SocketAddr>,
-    to: std::net::SocketAddr,
-}
-
-impl Seen {
+    pub(crate) outcome: Outcome,
+    /// The client's end.
+    pub(crate) from: Option<SocketAddr>,
     /// What was asked.
-    pub(crate) fn target(&self) -> std::net::SocketAddr {
-        self.to
-    }
+    pub(crate) to: SocketAddr,
+    /// The second answer to the same client.
+    pub(crate) again: Option<Outcome>,
 }
 
 fn exchange(world: &mut World, client: &Client, ask: &Ask) -> Seen {
     let transport = if ask.udp { Transport::Udp } else { Transport::Tcp };
-    let exchange = world.simulation.exchange(client, Request::new(ask.to, transport)).expect("the client is there");
-    if exchange.outcome.answer().is_none() {
-        world.simulation.run_for(std::time::Duration::from_secs(60));
+    // One who may be let in asks with the address that is.
+    let own = if ask.sources.is_empty() { Vec::new() } else { expect::client_addresses(world, client) };
+    let from = own.into_iter().find(|own| ask.sources.iter().any(|range| range.contains(own)));
+    let mut once = || {
+        let request = Request { from, ..Request::new(ask.to, transport) };
+        world.simulation.exchange(client, request).expect("the client is there")
+    };
+    let first = once();
+    let again = (ask.affinity && first.outcome.answer().is_some()).then(|| once().outcome);
+    if first.outcome.answer().is_none() {
+        // Whatever still waits for a neighbour gives up, so that the next exchange begins anew.
+        world.simulation.run_for(Duration::from_secs(60));
     }
-    Seen { outcome: exchange.outcome, from: exchange.from, to: ask.to }
-}
-
-/// The families that a node serves.
-pub(crate) fn families(spec: &NodeSpec) -> Vec<IpFamily> {
-    let mut families: Vec<IpFamily> = spec.pod_cidrs.iter().map(IpFamily::of_net).collect();
-    families.dedup();
-    families
+    Seen { outcome: first.outcome, from: first.from, to: ask.to, again }
 }

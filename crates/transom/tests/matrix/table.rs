@@ -1,82 +1,193 @@
-//! The matrix as a table: frontends down, clients across, how many exchanges ended as they must.
+//! The matrix in Markdown: frontends down, kinds of clients across, how many exchanges ended as they must; and what
+//! must not be answered, why, and how it ends. docs/matrix.md is made of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
+use node::app::Outcome;
 use node::sim::Client;
+use transom::world::World;
 
-use crate::expect::{Ask, Expected};
+use crate::ask::{Ask, Frontend};
+use crate::expect::{Decider, Expected, Why};
+
+/// The columns.
+const KINDS: [&str; 5] = ["Windows pod", "Linux pod", "Windows node", "Linux node", "outside"];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     answered: u32,
-    refused: u32,
+    silent: u32,
     wrong: u32,
 }
+
+/// A row's name, in the order of rows.
+type Row = (Frontend, String);
+
+/// What must not be answered: why, who decides, what is asked, by whom, how it ends.
+type Silence = (Why, &'static str, Row, &'static str, &'static str);
 
 /// Counts by row and column.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    cells: BTreeMap<(String, String), Cell>,
+    cells: BTreeMap<(Row, &'static str), Cell>,
+    silences: BTreeMap<Silence, (u32, BTreeSet<String>)>,
 }
 
-/// A column's name.
-fn column(client: &Client, node: &str) -> String {
+fn column(world: &World, client: &Client) -> &'static str {
+    let windows = |node: &str| world.simulation.windows(node).is_some();
     match client {
-        Client::Outside => "outside".to_owned(),
-        Client::Node(name) if name == node => "the node".to_owned(),
-        Client::Node(_) => "another Windows node".to_owned(),
-        Client::Pod(_) => "pod".to_owned(),
+        Client::Outside => "outside",
+        Client::Node(name) if windows(name) => "Windows node",
+        Client::Node(_) => "Linux node",
+        Client::Pod(pod) => {
+            let on = world.simulation.pods().find(|(name, _)| name == pod).map(|(_, node)| node);
+            if on.is_some_and(windows) { "Windows pod" } else { "Linux pod" }
+        }
+    }
+}
+
+fn row(world: &World, ask: &Ask) -> Row {
+    let windows = |node: &String| world.simulation.windows(node).is_some();
+    let entry = match (&ask.entry, ask.frontend) {
+        (None, _) => "",
+        (Some(node), Frontend::NodePort) if windows(node) => " of a Windows node",
+        (Some(_), Frontend::NodePort) => " of a Linux node",
+        (Some(node), _) if windows(node) => " led to a Windows node",
+        (Some(_), _) => " led to a Linux node",
+    };
+    let mut text = format!("{}{entry}", ask.frontend);
+    for (is, what) in [
+        (ask.local, ", Local"),
+        (ask.affinity, ", affinity"),
+        (ask.preserve, ", destination preserved"),
+        (!ask.udp, ", TCP"),
+        (ask.udp, ", UDP"),
+        (ask.to.is_ipv6(), ", IPv6"),
+    ] {
+        if is {
+            text.push_str(what);
+        }
+    }
+    (ask.frontend, text)
+}
+
+fn ended(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered(_) => "answered",
+        Outcome::Refused => "refused",
+        Outcome::Reset => "reset",
+        Outcome::Garbled(_) => "garbled",
+        Outcome::Unreachable(_) => "unreachable",
+        Outcome::TimedOut => "no answer",
     }
 }
 
 impl Table {
-    pub(crate) fn add(&mut self, ask: &Ask, client: &Client, node: &str, expected: &Expected, right: bool) {
-        let policy = if ask.local { ", Local" } else { "" };
-        let preserve = if ask.preserve { ", destination preserved" } else { "" };
-        let protocol = if ask.udp { "UDP" } else { "TCP" };
-        let family = if ask.to.is_ipv4() { "IPv4" } else { "IPv6" };
-        let row = format!("{}{policy}{preserve}, {protocol}, {family}", ask.frontend);
-        let cell = self.cells.entry((row, column(client, node))).or_default();
+    pub(crate) fn add(
+        &mut self,
+        world: &World,
+        ask: &Ask,
+        client: &Client,
+        expected: &Expected,
+        outcome: &Outcome,
+        right: bool,
+    ) {
+        let (row, column) = (row(world, ask), column(world, client));
+        let cell = self.cells.entry((row.clone(), column)).or_default();
         match (right, expected) {
             (false, _) => cell.wrong += 1,
-            (true, Expected::Answer { .. }) => cell.answered += 1,
-            (true, Expected::Nothing(_)) => cell.refused += 1,
+            (true, Expected::Answer(_)) => cell.answered += 1,
+            (true, Expected::Nothing(why, decider)) => {
+                cell.silent += 1;
+                let decider = match decider {
+                    Decider::Nobody => "nobody",
+                    Decider::Windows(_) => "a Windows node",
+                    Decider::Linux(_) => "a Linux node",
+                };
+                let key = (*why, decider, row, column, ended(outcome));
+                let (count, services) = self.silences.entry(key).or_default();
+                *count += 1;
+                services.insert(ask.service.clone());
+            }
         }
     }
 
-    /// A Markdown table; `n` answered, `(n)` rightly not answered, `n!` wrong.
-    pub(crate) fn text(&self) -> String {
-        let mut columns: Vec<&String> = self.cells.keys().map(|(_, column)| column).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let mut rows: Vec<&String> = self.cells.keys().map(|(row, _)| row).collect();
-        rows.dedup();
-        let mut out = String::from("| frontend |");
-        for column in &columns {
-            let _ = write!(out, " {column} |");
+    /// A chapter of the document.
+    pub(crate) fn section(&self, name: &str) -> String {
+        let mut out = format!("## {name}\n\n| frontend |");
+        for kind in KINDS {
+            let _ = write!(out, " {kind} |");
         }
-        out.push_str("\n|---|");
-        out.push_str(&"---|".repeat(columns.len()));
-        out.push('\n');
+        let _ = writeln!(out, "\n|---|{}", "---:|".repeat(KINDS.len()));
+        let rows: BTreeSet<&Row> = self.cells.keys().map(|(row, _)| row).collect();
         for row in rows {
-            let _ = write!(out, "| {row} |");
-            for column in &columns {
-                let cell = self.cells.get(&(row.clone(), (*column).clone())).copied().unwrap_or_default();
-                let mut parts = Vec::new();
-                if cell.answered > 0 {
-                    parts.push(cell.answered.to_string());
-                }
-                if cell.refused > 0 {
-                    parts.push(format!("({})", cell.refused));
-                }
-                if cell.wrong > 0 {
-                    parts.push(format!("{}!", cell.wrong));
-                }
-                let _ = write!(out, " {} |", parts.join(" "));
+            let _ = write!(out, "| {} |", row.1);
+            for kind in KINDS {
+                let cell = self.cells.get(&(row.clone(), kind)).copied().unwrap_or_default();
+                let parts = [
+                    (cell.answered, format!("{}", cell.answered)),
+                    (cell.silent, format!("({})", cell.silent)),
+                    (cell.wrong, format!("**{} wrong**", cell.wrong)),
+                ];
+                let shown: Vec<String> =
+                    parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+                let _ = write!(out, " {} |", shown.join(" "));
             }
             out.push('\n');
         }
+        out.push_str("\nWhat must not be answered:\n\n");
+        out.push_str("| why | decided by | frontend | asked by | ends | exchanges | Services |\n");
+        out.push_str("|---|---|---|---|---|---:|---|\n");
+        for ((why, decider, (_, frontend), kind, ends), (count, services)) in &self.silences {
+            let shown: Vec<&str> = services.iter().take(3).map(|service| &**service).collect();
+            let more = match services.len().saturating_sub(shown.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let _ = writeln!(
+                out,
+                "| {} | {decider} | {frontend} | {kind} | {ends} | {count} | {}{more} |",
+                why.text(),
+                shown.join(", ")
+            );
+        }
         out
     }
+}
+
+/// Where the matrix is kept.
+pub(crate) fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/matrix.md")
+}
+
+const INTRODUCTION: &str = "\
+# The matrix
+
+Every Service of the two recorded clusters in `testdata/clusters`, from every kind of client, by every way in, each as a
+whole TCP or UDP exchange in memory. Generated: `UPDATE_MATRIX=1 cargo test -p transom --test matrix` writes this file,
+and the test fails when it is out of date.
+
+- **Clients**: one pod on each node that has any, the host of every node, and a client outside of the cluster.
+- **Ways in**: a cluster IP from anywhere; the node port of every node, Windows and Linux; each external and ingress
+  address led to every node in turn. Clients in the cluster do not depend on where an address is led to, because their
+  own node translates it, so that they ask once.
+- `12` exchanges ended with the whole answer, from a backend that the deciding node may choose and that saw the client
+  or a node's address as it must; `(3)` were rightly not answered, and ended as the second table says.
+- With affinity each client asks twice, and the same backend answers.
+- Windows nodes run `transom proxy` over the emulated HNS and VFP; Linux nodes serve Services as kube-proxy's iptables
+  mode does, with pods detected by their node's range.
+
+Linux and Windows nodes differ where their datapaths do: a Windows node has no load balancer for a frontend without a
+usable backend, so that the packet leaves as it came and nobody answers or somebody says that there is no route; a Linux
+node refuses it (ICMP port unreachable), and drops what a policy or `loadBalancerSourceRanges` forbids. With
+`externalTrafficPolicy: Local`, pods of a Linux node and the node itself still get any backend; on a Windows node they get
+those of the node only.
+";
+
+/// Writes the document.
+pub(crate) fn write(sections: &[&str]) {
+    let text = format!("{INTRODUCTION}\n{}", sections.join("\n"));
+    std::fs::write(document(), text).expect("docs/matrix.md can be written");
 }

@@ -142,13 +142,7 @@ fn a_backend_sees_whom_kube_proxy_shows_it() {
         ("203.0.113.9:5000", true, "198.51.100.2:80", "192.0.2.11:8080", "203.0.113.9:5000"),
         // What leaves the cluster is masqueraded without any Service.
         ("10.50.1.5:5000", true, "10.60.0.3:80", "198.51.100.77:8080", "192.0.2.11:5000"),
-        (
-            "[fd00:50:0:1::5]:5000",
-            true,
-            "[fd00:60::1]:80",
-            "[fd00:50:0:2::6]:8080",
-            "[fd00:50:0:1::5]:5000",
-        ),
+        ("[fd00:50:0:1::5]:5000", true, "[fd00:60::1]:80", "[fd00:50:0:2::6]:8080", "[fd00:50:0:1::5]:5000"),
         (
             "[2001:db8:1::9]:5000",
             true,
@@ -161,11 +155,17 @@ fn a_backend_sees_whom_kube_proxy_shows_it() {
         for (client, arrives, frontend, backend, seen) in cases {
             let mut services = every();
             let (client, frontend) = (socket(client), socket(frontend));
-            let (backend, seen) = (socket(backend), socket(seen));
+            let (backend, mut seen) = (socket(backend), socket(seen));
             let packet = frame(transport, client, frontend, TcpFlags::SYN);
             let what = format!("{client} to {frontend} by {transport}");
+            let first = pass(&mut services, 0, arrives, packet);
+            if seen.ip() != client.ip() {
+                // Any port, but none that programs on the node may have.
+                seen.set_port(first.1.0.port());
+                assert!((1024..49_152).contains(&seen.port()), "{what}");
+            }
             let rewritten = (Verdict::Rewritten, (seen, backend));
-            assert_eq!(pass(&mut services, 0, arrives, packet), rewritten, "{what}");
+            assert_eq!(first, rewritten, "{what}");
             let packet = frame(transport, client, frontend, TcpFlags::ACK);
             assert_eq!(pass(&mut services, 1, arrives, packet), rewritten, "{what}, again");
             let reply = frame(transport, backend, seen, TcpFlags::SYN | TcpFlags::ACK);
@@ -317,7 +317,10 @@ fn connections_outlive_their_backend_only_over_tcp() {
 #[test]
 fn errors_tell_each_side_of_the_packet_that_it_knows() {
     let (client, frontend) = (socket("203.0.113.9:5000"), socket("192.0.2.11:30001"));
-    let (seen, backend) = (socket("192.0.2.11:5000"), socket(REMOTE));
+    let backend = socket(REMOTE);
+    let packet = frame(Transport::Udp, client, frontend, TcpFlags::empty());
+    let (_, (seen, _)) = pass(&mut every(), 0, true, packet);
+    assert_eq!(seen.ip(), ip("192.0.2.11"));
     let sides = [
         // The request failed behind the node, the reply behind the client's router.
         ((seen, backend), "10.50.2.1", (client, frontend), client, frontend.ip()),
