@@ -167,6 +167,19 @@ fn an_endpoint_without_its_nat_gets_it_with_the_next_write() {
 }
 
 #[test]
+fn a_load_balancer_without_its_rules_gets_them_when_it_is_made_anew() {
+    let (world, endpoints) = filled(2, 1);
+    world.hns.faults().add(FaultRule::new(Fault::NoRules).kind(Kind::LoadBalancer).times(1)).unwrap();
+    let balancer = world.balancer(0x10_0005, &vip(7), TCP_80, &endpoints, 1);
+    assert_eq!(world.rules("LB_DSR").len(), 1, "those of the other");
+    world.sound();
+    world.hns.delete(Kind::LoadBalancer, balancer).unwrap();
+    world.balancer(0x10_0005, &vip(7), TCP_80, &endpoints, 1);
+    assert_eq!(world.rules("LB_DSR").len(), 2);
+    world.sound();
+}
+
+#[test]
 fn stale_rules_stay_until_the_network_goes_or_the_service_restarts() {
     for restart in [false, true] {
         let (world, endpoints) = filled(2, 1);
