@@ -206,6 +206,9 @@ pub(super) fn endpoint(
     let layer = &layers().acl;
     let scope = port.to_string();
     let Filters { owner, acls, tiers } = filters;
+    if acls.is_empty() && tiers.is_empty() {
+        return false;
+    }
     for (direction, wanted) in &DIRECTIONS {
         let direction = *direction;
         let mut tiers: Vec<(usize, &&TierAcl)> = tiers
@@ -233,14 +236,21 @@ pub(super) fn endpoint(
                 hang(format!("ACL_TIER_{}_{}_GROUP_{end}", tier.order, tier.name), place, rules);
             }
             hang(format!("ACL_ENDPOINT_GROUP_{end}"), place::SWITCH, sets.rules(&switch, direction, family));
-            if denies {
-                let id = owner.derive(&format!("deny/{direction}")).upper().to_string();
-                let block = rule(id, super::words::rank::DEFAULT, ACL, Conditions::any(), Action::Block);
-                hang(format!("ACL_DEFAULT_GROUP_{end}"), place::DEFAULT, vec![Arc::new(block)]);
-            }
+            let last = last_rule(*owner, direction, denies);
+            hang(format!("ACL_DEFAULT_GROUP_{end}"), place::DEFAULT, vec![last]);
         }
     }
     sets.expanded
+}
+
+/// What becomes of packets that nothing matches. An allow is kept with the flow like any other, so that replies pass
+/// although the other direction blocks them.
+fn last_rule(owner: Guid, direction: Direction, denies: bool) -> Arc<Rule> {
+    let (word, action) = if denies { ("deny", Action::Block) } else { ("allow", Action::Allow) };
+    let id = owner.derive(&format!("{word}/{direction}")).upper().to_string();
+    let mut last = rule(id, super::words::rank::ACL_DEFAULT, ACL, Conditions::any(), action);
+    last.ttl = super::words::FLOW_TTL;
+    Arc::new(last)
 }
 
 /// The groups of a network's ACLs; its endpoints' ports hang them into a layer of their own.
@@ -253,7 +263,9 @@ pub(super) fn network(view: &NetworkView, acls: &[&Acl], build: &mut Build) {
         own.sort_by_key(|line| line.priority);
         for family in FAMILIES {
             let Some(group) = groups.next() else { return };
-            build.full_group(group, sets.rules(&own, *direction, family));
+            let mut rules = sets.rules(&own, *direction, family);
+            rules.push(last_rule(view.id, *direction, false));
+            build.full_group(group, rules);
         }
     }
 }

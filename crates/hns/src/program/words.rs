@@ -76,6 +76,8 @@ pub(crate) mod rank {
     pub(crate) const NAT_EXCEPTION: u32 = 200;
     /// Outbound NAT.
     pub(crate) const NAT: u32 = 300;
+    /// What no ACL matches (in a public dump).
+    pub(crate) const ACL_DEFAULT: u32 = 65500;
     /// The rule at the end of the NAT groups.
     pub(crate) const DEFAULT: u32 = 65535;
     /// RemoteSubnetRoute (in a public dump).
