@@ -5,10 +5,11 @@ use node::app::Outcome;
 use node::sim::Client;
 use transom::cli::traffic::Protocol;
 use transom::world::World;
+use transom::world::record::{Role, Step};
 
 use crate::Seen;
 use crate::ask::Ask;
-use crate::expect::{Decider, Expected, Sees, Why};
+use crate::expect::{self, Decider, Expected, Sees, Why};
 
 /// What is wrong with what was seen.
 pub(crate) fn problem(
@@ -52,7 +53,7 @@ pub(crate) fn problem(
             if !ends(outcome) {
                 return Some(format!("{outcome} is not how it ends when {}", why.text()));
             }
-            unexplained(world, client, ask, *why)
+            unexplained(world, client, ask, (*why, decider), seen)
         }
     }
 }
@@ -70,13 +71,48 @@ fn ends(why: Why, decider: &Decider) -> fn(&Outcome) -> bool {
     }
 }
 
-/// What `trace` would have to say and does not.
-fn unexplained(world: &World, _: &Client, ask: &Ask, why: Why) -> Option<String> {
-    let protocol = if ask.udp { Protocol::Udp } else { Protocol::Tcp };
-    let Some(text) = world.missing(ask.to, protocol) else {
-        return Some(format!("nothing tells which Service {} belongs to", ask.to));
+/// Whether the packets went as far as the reason says, and whether the reason that is told is the right one.
+fn unexplained(
+    world: &World,
+    client: &Client,
+    ask: &Ask,
+    (why, decider): (Why, &Decider),
+    seen: &Seen,
+) -> Option<String> {
+    let crossed = |by: &str, role: Role| {
+        seen.journey.steps.iter().any(|(of, step)| match step {
+            Step::Wire(crossing) => *of == role && crossing.from == by,
+            Step::Port(_) => false,
+        })
     };
-    let names = text.contains(&format!("Service {},", ask.service));
-    let tells = why != Why::NoBackend || text.contains("no usable backend");
-    (!names || !tells).then(|| format!("the reason that is told is another: {text}"))
+    let protocol = if ask.udp { Protocol::Udp } else { Protocol::Tcp };
+    let told = world.reason(&seen.journey, &seen.outcome, ask.to, protocol);
+    let text = |right: bool, wrong: &str| (!right).then(|| format!("{wrong}; told: {told}"));
+    match decider {
+        Decider::Nobody => text(
+            crossed("router", Role::Refusal) && seen.outcome != Outcome::Refused,
+            "the router of the underlay has to say that it has no route",
+        ),
+        Decider::Linux(node) => {
+            let elsewhere =
+                *client == Client::Outside || expect::node_of(world, client).as_ref() != Some(node);
+            let refused = seen.outcome == Outcome::Refused;
+            text(!crossed(node, Role::Request), "the node sent the request on").or_else(|| {
+                text(!elsewhere || crossed(node, Role::Refusal) == refused, "the node itself has to refuse")
+            })
+        }
+        Decider::Windows(_) if why == Why::OwnNodePort => {
+            text(seen.journey.steps.is_empty(), "the request left the node's stack")
+        }
+        Decider::Windows(_) => {
+            let said = match why {
+                Why::NoBackend => "no usable backend",
+                _ => "holds no load balancer",
+            };
+            let dropped = seen.journey.drop().is_some();
+            text(!seen.journey.decided_by("lbnat"), "a load balancer acted").or_else(|| {
+                text(dropped || told.contains(said) && told.contains(&ask.service), "another reason is told")
+            })
+        }
+    }
 }

@@ -207,7 +207,8 @@ fn find(cluster: &Cluster, ask: &Ask) -> Option<ServicePort> {
     })
 }
 
-fn node_of(world: &World, client: &Client) -> Option<String> {
+/// The node that a client is on.
+pub(crate) fn node_of(world: &World, client: &Client) -> Option<String> {
     match client {
         Client::Outside => None,
         Client::Node(name) => Some(name.clone()),

@@ -18,6 +18,7 @@ use node::NetworkKind;
 use node::app::{Outcome, Request, Transport};
 use node::sim::Client;
 use services::source::manifests::{Input, Manifests, Options, Touched};
+use transom::world::record::{Journey, Recorder};
 use transom::world::{Plan, World};
 
 use ask::Ask;
@@ -106,13 +107,15 @@ fn run(setting: Setting) -> (Table, Vec<String>) {
     let mut wrong = Vec::new();
     let mut table = Table::default();
     let clients = ask::clients(&world);
+    let recorder = Recorder::default();
+    recorder.attach(&mut world.simulation);
     for ask in ask::asks(&world) {
         if let Some(entry) = ask.entry.as_deref().filter(|_| ask.frontend.is_led()) {
             world.lead(ask.to.ip(), Some(entry));
         }
         for client in clients.iter().filter(|client| ask.everybody || **client == Client::Outside) {
             let Some(expected) = expect::expected(&mut world, client, &ask) else { continue };
-            let seen = exchange(&mut world, client, &ask);
+            let seen = exchange(&mut world, &recorder, client, &ask);
             let problem = check::problem(&world, client, &ask, &expected, &seen);
             table.add(&world, &ask, client, &expected, &seen.outcome, problem.is_none());
             wrong.extend(problem.map(|problem| format!("{client} to {ask}: {problem}")));
@@ -130,9 +133,11 @@ pub(crate) struct Seen {
     pub(crate) to: SocketAddr,
     /// The second answer to the same client.
     pub(crate) again: Option<Outcome>,
+    /// What happened to the packets of the first exchange, if it was not answered.
+    pub(crate) journey: Journey,
 }
 
-fn exchange(world: &mut World, client: &Client, ask: &Ask) -> Seen {
+fn exchange(world: &mut World, recorder: &Recorder, client: &Client, ask: &Ask) -> Seen {
     let transport = if ask.udp { Transport::Udp } else { Transport::Tcp };
     // One who may be let in asks with the address that is.
     let own = if ask.sources.is_empty() { Vec::new() } else { expect::client_addresses(world, client) };
@@ -141,11 +146,14 @@ fn exchange(world: &mut World, client: &Client, ask: &Ask) -> Seen {
         let request = Request { from, ..Request::new(ask.to, transport) };
         world.simulation.exchange(client, request).expect("the client is there")
     };
+    recorder.clear();
     let first = once();
     let again = (ask.affinity && first.outcome.answer().is_some()).then(|| once().outcome);
-    if first.outcome.answer().is_none() {
+    let unanswered = first.outcome.answer().is_none();
+    let journey = if unanswered { recorder.journey(&world.simulation) } else { Journey::default() };
+    if unanswered {
         // Whatever still waits for a neighbour gives up, so that the next exchange begins anew.
         world.simulation.run_for(Duration::from_secs(60));
     }
-    Seen { outcome: first.outcome, from: first.from, to: ask.to, again }
+    Seen { outcome: first.outcome, from: first.from, to: ask.to, again, journey }
 }
