@@ -40,6 +40,21 @@ fn a_closed_port_refuses() {
 }
 
 #[test]
+fn a_port_is_used_again_while_the_server_waits_for_strays() {
+    let (mut world, client, _) = pair(1, LinkSettings::default());
+    for round in 0..3 {
+        let request = Request { port: Some(5000), ..Request::new(socket("192.0.2.2", 80), Transport::Tcp) };
+        let done = exchange(&mut world, client, None, request);
+        answered(&done, "server", "192.0.2.1");
+        assert!(
+            done.took < Duration::from_secs(1),
+            "round {round}: no SYN is sent twice, but it took {:?}",
+            done.took
+        );
+    }
+}
+
+#[test]
 fn nobody_has_the_address() {
     for transport in BOTH {
         for (server, own) in [("192.0.2.9", "192.0.2.1"), ("2001:db8::9", "2001:db8::1")] {
