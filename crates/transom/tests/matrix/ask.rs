@@ -40,6 +40,10 @@ impl fmt::Display for Frontend {
 
 /// A frontend to ask.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of a Service that a row of the matrix names"
+)]
 pub(crate) struct Ask {
     pub(crate) frontend: Frontend,
     /// The node whose port it is, or that the address is led to.

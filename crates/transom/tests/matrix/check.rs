@@ -23,17 +23,17 @@ pub(crate) fn problem(
         (Expected::Answer(backends), Outcome::Answered(answer)) => {
             // A VIP that was preserved tells nothing of the backend; its name does.
             let preserved = ask.preserve && answer.local == seen.to;
-            let Some(sees) =
+            let Some(wanted) =
                 backends.get(&answer.local).or_else(|| backends.values().next().filter(|_| preserved))
             else {
                 return Some(format!("answered at {}, which is none of {:?}", answer.local, backends.keys()));
             };
             let kept = seen.from == Some(answer.peer);
             let own = seen.from.is_some_and(|from| from.ip() == answer.peer.ip());
-            if *sees == Sees::Client && !kept {
+            if *wanted == Sees::Client && !kept {
                 return Some(format!("the backend sees {}, not the client {:?}", answer.peer, seen.from));
             }
-            if *sees == Sees::Node && own {
+            if *wanted == Sees::Node && own {
                 return Some(format!("the backend sees the client {}, not a node", answer.peer));
             }
             let moved = |again: &Outcome| again.answer().map(|answer| &answer.server) != Some(&answer.server);

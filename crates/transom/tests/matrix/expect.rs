@@ -156,13 +156,12 @@ fn decide(world: &mut World, node: &str, comes: Comes, asker: &Asker, ask: &Ask)
             // The CNI plugin's rule masquerades what leaves the pods' ranges.
             Comes::Pod if outside => Sees::Node,
             Comes::Pod if internal || ask.local => Sees::Client,
-            Comes::Pod => Sees::Node,
             // A node's address is masqueraded to a node's address.
             Comes::Node => Sees::Any,
             // A pod of another node comes with its own address or its node's.
             Comes::Outside if asker.node.is_some() => Sees::Any,
             Comes::Outside if ask.local || stays => Sees::Client,
-            Comes::Outside => Sees::Node,
+            Comes::Pod | Comes::Outside => Sees::Node,
         }
     };
     Some(Expected::Answer(usable.iter().map(|backend| (*backend, sees(backend))).collect()))
@@ -220,12 +219,11 @@ pub(crate) fn node_of(world: &World, client: &Client) -> Option<String> {
 
 /// The families that a node serves.
 pub(crate) fn families(world: &World, node: &str) -> Vec<IpFamily> {
-    let mut families: Vec<IpFamily> = match world.simulation.spec(node) {
-        Some(spec) => spec.pod_cidrs.iter().map(IpFamily::of_net).collect(),
-        None => {
-            let facts = world.cluster.node(node);
-            facts.into_iter().flat_map(|facts| &facts.addresses).map(|own| IpFamily::of(*own)).collect()
-        }
+    let mut families: Vec<IpFamily> = if let Some(spec) = world.simulation.spec(node) {
+        spec.pod_cidrs.iter().map(IpFamily::of_net).collect()
+    } else {
+        let facts = world.cluster.node(node);
+        facts.into_iter().flat_map(|facts| &facts.addresses).map(|own| IpFamily::of(*own)).collect()
     };
     families.sort_unstable();
     families.dedup();

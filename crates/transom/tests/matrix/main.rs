@@ -2,6 +2,8 @@
 //! What must work does, by a backend that may serve it and that sees whom it must; what must not is not answered, and
 //! ends as the deciding node would end it. `MATRIX=1` prints the matrix, `UPDATE_MATRIX=1` writes docs/matrix.md.
 
+#![expect(clippy::print_stdout, reason = "MATRIX=1 prints the matrix")]
+
 mod ask;
 mod check;
 mod expect;
@@ -153,7 +155,7 @@ fn exchange(world: &mut World, recorder: &Recorder, client: &Client, ask: &Ask) 
     let journey = if unanswered { recorder.journey(&world.simulation) } else { Journey::default() };
     if unanswered {
         // Whatever still waits for a neighbour gives up, so that the next exchange begins anew.
-        world.simulation.run_for(Duration::from_secs(60));
+        world.simulation.run_for(Duration::from_mins(1));
     }
     Seen { outcome: first.outcome, from: first.from, to: ask.to, again, journey }
 }
