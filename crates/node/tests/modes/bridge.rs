@@ -80,7 +80,12 @@ fn pods_of_one_node_meet_in_the_switch() {
     let b = world.mac_of("b");
     let known: Vec<_> = world.stack("a").neighbors().filter(|(_, address, _)| *address == ip(B)).collect();
     assert_eq!(known[0].2, b, "inside, a pod has its own MAC");
-    assert!(world.frames("win").iter().all(|frame| frame.ip().is_none_or(|ip| ip.proto == 58 && ip.dst.is_ipv6())));
+    assert!(
+        world
+            .frames("win")
+            .iter()
+            .all(|frame| frame.ip().is_none_or(|ip| ip.proto == 58 && ip.dst.is_ipv6()))
+    );
 }
 
 #[test]
@@ -103,7 +108,10 @@ fn broadcasts_reach_everybody_with_the_nodes_mac() {
     let asked: Vec<_> = asked.iter().filter(|frame| frame.leaves).filter_map(|frame| frame.arp()).collect();
     assert!(!asked.is_empty());
     for arp in asked {
-        assert_eq!((arp.op, arp.sender_mac, arp.sender_ip.to_string()), (ArpOp::Request, node_mac(11), A.into()));
+        assert_eq!(
+            (arp.op, arp.sender_mac, arp.sender_ip.to_string()),
+            (ArpOp::Request, node_mac(11), A.into())
+        );
     }
     let heard = |world: &World, who: &str| world.stack(who).counters().received;
     let before = heard(&world, "b");
@@ -140,12 +148,8 @@ fn in_a_tunnel_network_every_frame_leaves_and_comes_back() {
     let mut world = flat("L2Tunnel");
     // The network outside sends frames for the node back to it, as a virtual network's fabric does: the router
     // routes between stations of its own link.
-    let route = |pod: &str| node::stack::Route {
-        destination: ip(pod).into(),
-        via: None,
-        interface: 0,
-        metric: 0,
-    };
+    let route =
+        |pod: &str| node::stack::Route { destination: ip(pod).into(), via: None, interface: 0, metric: 0 };
     for pod in [A, B] {
         world.act("router", |stack, _| stack.routes_mut().add(route(pod)));
     }

@@ -64,7 +64,12 @@ fn mapped_ports_lead_to_the_pod() {
     // The pod's neighbour and the pod itself come in by the mapped port too.
     for from in ["a", "b"] {
         let done = world.ask(from, &format!("{NODE}:30080"), Transport::Tcp);
-        assert_eq!(done.outcome.answer().map(|answer| &*answer.server), Some("a"), "{from}: {}", done.outcome);
+        assert_eq!(
+            done.outcome.answer().map(|answer| &*answer.server),
+            Some("a"),
+            "{from}: {}",
+            done.outcome
+        );
     }
     // What the node sends to its own address never comes to the switch.
     let done = world.ask("win", &format!("{NODE}:30080"), Transport::Tcp);

@@ -143,8 +143,7 @@ impl World {
 
     /// Makes an endpoint.
     pub(crate) fn endpoint_on(&mut self, node: &str, network: Guid, endpoint: &Ep<'_>) -> Guid {
-        let ips: Vec<String> =
-            endpoint.ips.iter().map(|ip| format!(r#"{{"IpAddress":"{ip}"}}"#)).collect();
+        let ips: Vec<String> = endpoint.ips.iter().map(|ip| format!(r#"{{"IpAddress":"{ip}"}}"#)).collect();
         let members = format!(
             r#""Name":"{}","IpConfigurations":[{}],"Policies":[{}]{}"#,
             endpoint.name,

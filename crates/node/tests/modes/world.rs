@@ -263,6 +263,12 @@ impl World {
         self.fabric.run_until(self.fabric.now() + time);
     }
 
+    /// Makes the way to a machine of the LAN longer.
+    pub(crate) fn slow(&mut self, who: &str, delay: Duration) {
+        let link = self.fabric.link_at(self.devices[who], 0).unwrap();
+        self.fabric.link_mut(link).unwrap().delay = delay;
+    }
+
     /// Starts an exchange.
     pub(crate) fn start(&mut self, from: &str, request: Request) -> ClientId {
         self.act(from, |stack, now| stack.request(now, request))
@@ -305,13 +311,24 @@ impl World {
         let done = self.ask(from, to, transport);
         let got = done.outcome.answer().map(|answer| (&*answer.server, answer.peer.ip()));
         let drops = self.log.take_drops();
-        assert_eq!(got, Some((server, ip(seen))), "{from} to {to} by {transport}: {}\n{drops:#?}", done.outcome);
+        assert_eq!(
+            got,
+            Some((server, ip(seen))),
+            "{from} to {to} by {transport}: {}\n{drops:#?}",
+            done.outcome
+        );
     }
 
     /// Asserts that the exchange ends without an answer and that a switch says why: at whose port, for which reason,
     /// by which rule (its name; empty: none).
     #[track_caller]
-    pub(crate) fn refused(&mut self, from: &str, to: &str, transport: Transport, why: (&str, vfp::DropReason, &str)) {
+    pub(crate) fn refused(
+        &mut self,
+        from: &str,
+        to: &str,
+        transport: Transport,
+        why: (&str, vfp::DropReason, &str),
+    ) {
         self.log.clear();
         let done = self.ask(from, to, transport);
         assert!(done.outcome.answer().is_none(), "{from} to {to} by {transport}: {}", done.outcome);
