@@ -252,7 +252,8 @@ fn what_no_acl_matches_is_the_switchs_choice() {
         if denied {
             let drops = world.log.take_drops();
             let last = drops.last().unwrap();
-            assert_eq!((&*last.port, last.reason), ("a", DropReason::Acl));
+            let what = (&*last.port, last.reason, last.direction);
+            assert_eq!(what, ("a", DropReason::Acl, vfp::model::Direction::In));
             assert!(last.rule.as_ref().unwrap().group.starts_with("ACL_DEFAULT_GROUP_IPV4"), "{last:?}");
         }
         // The neighbour without ACLs is untouched.

@@ -105,7 +105,8 @@ fn broadcasts_reach_everybody_with_the_nodes_mac() {
     let done = world.ask("a", "192.0.2.250:80", Transport::Udp);
     assert!(done.outcome.answer().is_none());
     let asked = world.frames("win");
-    let asked: Vec<_> = asked.iter().filter(|frame| frame.leaves).filter_map(|frame| frame.arp()).collect();
+    let asked: Vec<_> =
+        asked.iter().filter(|frame| frame.leaves).filter_map(crate::log::OnWire::arp).collect();
     assert!(!asked.is_empty());
     for arp in asked {
         assert_eq!(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use node::app::{Request, Transport};
+use node::stack::StackDrop;
 use vfp::DropReason;
 
 use crate::objects::{Ep, Net, policy};
@@ -49,7 +50,7 @@ fn a_smaller_mtu_is_kept_and_told() {
             assert!(done.outcome.answer().is_some(), "{mtu} by {transport}: {}", done.outcome);
         }
         let frames = world.frames("win");
-        let largest = frames.iter().filter(|frame| frame.leaves).filter_map(|frame| frame.ip());
+        let largest = frames.iter().filter(|frame| frame.leaves).filter_map(crate::log::OnWire::ip);
         assert_eq!(largest.map(|found| found.total_len).max(), Some(mtu), "TCP and UDP fill their packets");
     }
 }
@@ -81,6 +82,18 @@ fn connections_go_to_a_proxy_on_the_node_exceptions_do_not() {
 fn a_destination_narrows_what_is_proxied() {
     let mut world = world(&proxied(NODE, 8443, "", "198.51.100.9/32"));
     world.answered("a", &format!("{OUTSIDE}:80"), Transport::Tcp, "win", A);
+    world.answered("a", "198.51.100.10:80", Transport::Tcp, "outside", A);
+}
+
+#[test]
+fn a_proxy_in_the_pod_itself_is_spared_where_an_exception_says_so() {
+    let mut world = world(&proxied(A, 8443, r#""198.51.100.10/32""#, ""));
+    // The switch brings the packet back to the pod, from the pod's own address to it: the stack does not believe
+    // such a packet, which is why proxies in the pod are the work of the host's filter (L4WFPPROXY).
+    let done = world.ask("a", &format!("{OUTSIDE}:80"), Transport::Tcp);
+    assert!(done.outcome.answer().is_none(), "{}", done.outcome);
+    assert!(world.stack("a").counters().dropped.contains_key(&StackDrop::Martian));
+    // The proxy's own way to the server.
     world.answered("a", "198.51.100.10:80", Transport::Tcp, "outside", A);
 }
 

@@ -173,7 +173,7 @@ impl World {
         opened.clock = Arc::new(clock.clone());
         opened.entropy = Arc::new(SeededEntropy::new(u64::from(last)));
         opened.datapath = Some(Arc::clone(&switch) as Arc<dyn hns::Datapath>);
-        opened.host.name = name.to_owned();
+        name.clone_into(&mut opened.host.name);
         opened.host.adapters = vec![Adapter {
             name: "Ethernet".to_owned(),
             mac: hcn::Mac::from_octets(node_mac(last).0),
@@ -218,8 +218,8 @@ impl World {
             self.windows(&name, WindowsNode::sync);
             let node = &self.nodes[&name];
             let ports = node.switch.ports();
-            let named = ports.into_iter().map(|port| (port.name, port.nic_name)).collect();
-            let before: BTreeMap<_, String> = std::mem::replace(&mut *node.names.borrow_mut(), named);
+            let present = ports.into_iter().map(|port| (port.name, port.nic_name)).collect();
+            let before: BTreeMap<_, String> = std::mem::replace(&mut *node.names.borrow_mut(), present);
             // Drops at a port that has just gone can still be told apart.
             for (port, name) in before {
                 node.names.borrow_mut().entry(port).or_insert(name);
