@@ -184,3 +184,39 @@ fn a_remote_endpoint_has_its_own_way() {
     }
     assert!(world.ping("a", "10.50.2.5"));
 }
+
+#[test]
+fn a_pod_that_does_not_know_of_the_tunnel_is_told_how_much_fits() {
+    let mut world = World::new();
+    world.node("win-2", 12, |_| {});
+    let near = world.network(&Net::overlay("net", "10.50.1.0/24", "10.50.1.1", 4096));
+    let far = world.network_on("win-2", &Net::overlay("net", "10.50.2.0/24", "10.50.2.1", 4096));
+    world.pod(near, &Ep::new("a", &["10.50.1.5"]).policies(policy("InterfaceParameters", r#""Mtu":1500"#)));
+    world.pod_on(
+        "win-2",
+        far,
+        &Ep::new("b", &["10.50.2.5"]).policies(policy("InterfaceParameters", r#""Mtu":1500"#)),
+    );
+    for (node, network, number, provider, peer, peers) in
+        [("win", near, 2, "192.0.2.12", "win-2", far), ("win-2", far, 1, NODE, "win", near)]
+    {
+        let mac = router_mac(&world, peer, peers);
+        let settings = format!(
+            r#""DestinationPrefix":"10.50.{number}.0/24","IsolationId":4096,"ProviderAddress":"{provider}","DistributedRouterMacAddress":"{mac}""#
+        );
+        let route = policy("RemoteSubnetRoute", &settings);
+        let json =
+            format!(r#"{{"ResourceType":"Policy","RequestType":"Add","Settings":{{"Policies":[{route}]}}}}"#);
+        world.modify(node, hcn::Kind::Network, network, &json);
+    }
+    world.log.clear();
+    let done = world.exchange("a", crate::world::request("10.50.2.5:80", Transport::Tcp).payload(20_000));
+    assert!(done.outcome.answer().is_some(), "{}", done.outcome);
+    let told = |drop: &crate::log::Dropped| drop.port == "a" && drop.reason == vfp::DropReason::MtuExceeded;
+    let drops = world.log.take_drops();
+    assert!(drops.iter().any(told), "{drops:#?}");
+    let frames = world.frames("win");
+    let largest =
+        frames.iter().filter_map(inner).filter_map(|(_, inside)| inside.ip()).map(|ip| ip.total_len);
+    assert_eq!(largest.max(), Some(1450));
+}
