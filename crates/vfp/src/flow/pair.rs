@@ -192,6 +192,10 @@ bitflags! {
         const BLOCKED = 16;
         /// The reply's key is known.
         const PAIRED = 32;
+        /// Its first packet was a connection's first SYN: who sends this way opened the connection.
+        const OPENED = 64;
+        /// Its first packet was a SYN with ACK: who sends this way did not open the connection.
+        const ANSWERS = 128;
     }
 }
 

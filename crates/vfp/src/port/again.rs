@@ -4,6 +4,7 @@ use wire::{Packet, TcpFlags};
 
 use super::cached::{Context, Piece, Step};
 use super::compose::Composed;
+use super::slow::Room;
 use super::walk::{End, Role, Walk};
 use super::{FlowFamily, Port};
 use crate::DropReason;
@@ -68,10 +69,14 @@ impl Port {
         packet: &mut Packet,
         ctx: &mut Context<'_, '_>,
     ) -> Step {
-        if seen.meta.proto == wire::proto::TCP && !extra.later {
+        let generation = self.generation;
+        let common = &A::flows(self).table.pair(found.pair).common;
+        // What is dropped moves no connection on.
+        let blocked =
+            common.bits.contains(Bits::BLOCKED) && (found.half == 1 || common.generation[0] == generation);
+        if seen.meta.proto == wire::proto::TCP && !extra.later && !blocked {
             self.track::<A>(found.pair, found.half, seen.meta.tcp);
         }
-        let generation = self.generation;
         let pair = A::flows_mut(self).table.pair_mut(found.pair);
         pair.common.seen = ctx.now;
         let half = &pair.halves[found.half];
@@ -137,12 +142,16 @@ impl Port {
         };
         let reply = composed.view.ends::<A>().reversed();
         let moved = reply != pair.halves[1].key.ends;
-        let paired = walk.stateful || pair.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
+        let mut paired = walk.stateful || pair.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
         if paired && (moved || !pair.common.bits.contains(Bits::PAIRED)) {
             let key = Key { ends: reply, ..pair.halves[1].key };
-            if !self.make_way::<A>(&key, Some(found.pair), ctx.now) {
-                self.give_back_all(&walk);
-                return Some(self.drop(direction, DropReason::FlowConflict, None, packet, ctx));
+            match self.make_way::<A>(&pair, &key, Some(found.pair), ctx.now) {
+                Room::Free => {}
+                Room::Others => paired = false,
+                Room::Taken => {
+                    self.give_back_all(&walk);
+                    return Some(self.drop(direction, DropReason::FlowConflict, None, packet, ctx));
+                }
             }
         }
         self.replace::<A>(found.pair, seen, &walk, &composed, reply, paired);

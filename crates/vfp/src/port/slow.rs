@@ -22,6 +22,17 @@ const ACK: u8 = 16;
 /// No flow is behind it.
 const NOWHERE: Found = Found { pair: NONE, half: 0 };
 
+/// Whether a flow can have the key of its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It can.
+    Free,
+    /// The other way is a flow of its own, with a better claim: this one stays without replies.
+    Others,
+    /// Another connection has it.
+    Taken,
+}
+
 impl Port {
     #[cold]
     #[expect(clippy::too_many_arguments, reason = "the packet and all that was read of it")]
@@ -150,6 +161,10 @@ impl Port {
         let mut bits = Bits::empty();
         bits.set(Bits::CAME_BACK, ctx.came_back(direction));
         bits.set(Bits::SENT_BACK, matches!(walk.end, End::Hairpin(_)));
+        if seen.meta.proto == wire::proto::TCP {
+            bits.set(Bits::OPENED, seen.meta.tcp & (SYN | ACK) == SYN);
+            bits.set(Bits::ANSWERS, seen.meta.tcp & (SYN | ACK) == SYN | ACK);
+        }
         let state = match (seen.meta.proto, self.spec.flows.track_tcp) {
             (wire::proto::TCP, true) if seen.meta.tcp & (SYN | ACK) == SYN => TcpState::SynSent,
             (wire::proto::TCP, true) => TcpState::Established,
@@ -187,15 +202,19 @@ impl Port {
         walk: &Walk<A>,
         ctx: &Context<'_, '_>,
     ) -> Result<u32, DropReason> {
-        let paired = walk.stateful || pair.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
+        let mut paired = walk.stateful || pair.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
         if !self.has_room(&pair) {
             self.sweep(ctx.now, 64);
             if !self.has_room(&pair) {
                 return Err(DropReason::FlowLimit);
             }
         }
-        if paired && !self.make_way::<A>(&pair.halves[1].key, None, ctx.now) {
-            return Err(DropReason::FlowConflict);
+        if paired {
+            paired = match self.make_way::<A>(&pair, &pair.halves[1].key, None, ctx.now) {
+                Room::Free => true,
+                Room::Others => false,
+                Room::Taken => return Err(DropReason::FlowConflict),
+            };
         }
         pair.common.bits.set(Bits::PAIRED, paired);
         pair.common.paths[0] = self.paths.acquire(&walk.path);
@@ -215,23 +234,40 @@ impl Port {
         Ok(number)
     }
 
-    /// Whether a reply's key is free. Flows that are over or have expired make way.
-    pub(super) fn make_way<A: FlowFamily>(&mut self, key: &Key<A>, own: Option<u32>, now: u32) -> bool {
+    /// Whether a reply's key is free for a flow. Flows that are over or have expired make way.
+    pub(super) fn make_way<A: FlowFamily>(
+        &mut self,
+        flow: &Pair<A>,
+        key: &Key<A>,
+        own: Option<u32>,
+        now: u32,
+    ) -> Room {
+        // Whoever opened a connection decides about its replies; else the next segment of the other side would open the
+        // way again that a new rule has closed. Only a flow that is not translated can do without its replies.
+        let plain = key.ends == flow.halves[0].key.ends.reversed()
+            && !flow.common.bits.intersects(Bits::SENT_BACK | Bits::CAME_BACK);
+        if plain && flow.common.bits.contains(Bits::ANSWERS) {
+            return Room::Others;
+        }
         let table = &A::flows(self).table;
-        let Some(other) = table.find(key, table.hash(key)) else { return true };
+        let Some(other) = table.find(key, table.hash(key)) else { return Room::Free };
         if Some(other.pair) == own {
-            return true;
+            return Room::Free;
         }
         let common = &table.pair(other.pair).common;
         if self.is_expired(common, now) {
             self.expire::<A>(other.pair);
-            return true;
+            return Room::Free;
+        }
+        let theirs = common.bits & (Bits::OPENED | Bits::PAIRED) == Bits::OPENED && !common.state.is_over();
+        if theirs && plain && !flow.common.bits.contains(Bits::OPENED) {
+            return Room::Others;
         }
         if common.state.is_over() || !common.bits.contains(Bits::PAIRED) {
             self.remove_pair::<A>(other.pair);
-            return true;
+            return Room::Free;
         }
-        false
+        Room::Taken
     }
 
     /// An ICMP message other than an echo. An error about a connection goes the way of the connection's packets in

@@ -33,6 +33,51 @@ fn an_allowed_connection_gets_its_replies() {
     }
 }
 
+/// A connection that began before any rule was there: whoever opened it is blocked or not by the rules of that way,
+/// whichever side sends first when they come.
+#[test]
+fn rules_that_come_later_know_who_opened_a_connection() {
+    for ips in FAMILIES {
+        let (pod, peer) = ((ips.pod(L1), 1000), (ips.pod(L2), 2000));
+        let out = |flags| tcp(between(L1, L2), pod, peer, flags);
+        let back = |flags| tcp(between(L2, L1), peer, pod, flags);
+        for (by_pod, pod_sends_first) in [(true, true), (true, false), (false, true), (false, false)] {
+            let mut rig = Rig::new();
+            rig.layer(L1, "ACL", 200, true);
+            for flags in [SYN, SYN_ACK, ACK] {
+                if by_pod == (flags != SYN_ACK) {
+                    rig.one(L1, out(flags), L2);
+                } else {
+                    rig.one(L2, back(flags), L1);
+                }
+            }
+            rig.group((L1, "ACL"), Direction::Out, ips, 100, vec![allow("out", Conditions::any())]);
+            rig.group((L1, "ACL"), Direction::In, ips, 100, vec![block("in", Conditions::any())]);
+            if pod_sends_first {
+                rig.one(L1, out(ACK), L2);
+            } else {
+                // Nobody knows yet that this may be a reply.
+                rig.dropped(L2, back(ACK), DropReason::Acl);
+            }
+            for _ in 0..3 {
+                if by_pod {
+                    rig.one(L1, out(ACK), L2);
+                    rig.one(L2, back(ACK), L1);
+                } else {
+                    rig.dropped(L2, back(ACK), DropReason::Acl);
+                    rig.one(L1, out(ACK), L2);
+                }
+                // Another change alters nothing about it.
+                let key = vfp::model::GroupKey(format!("ACL/{}/IN/{}/100", mac_of(L1), ips.family()).into());
+                rig.apply(&[Change::PutRule { group: key, rule: block("more", from(ips.vip())).into() }]);
+            }
+            // The pod may open one of its own with the same ports.
+            rig.one(L1, out(SYN), L2);
+            rig.one(L2, back(SYN_ACK), L1);
+        }
+    }
+}
+
 #[test]
 fn stateless_layers_ask_both_ways() {
     let ips = Ips(false);

@@ -51,7 +51,12 @@ struct Connection {
     reply: Option<Ends>,
     decisions: Vec<Decision>,
     established: bool,
-    blocked: bool,
+    /// Dropped by a rule, or for want of one, under the policy of this generation.
+    blocked: Option<u32>,
+    /// It began with a first SYN.
+    opened: bool,
+    /// It began with a SYN that has an ACK.
+    answers: bool,
 }
 
 /// What becomes of a frame.
@@ -213,6 +218,11 @@ impl Reference {
     /// Without layers; NAT ports for TCP are of these addresses and ranges.
     pub(crate) fn new(removed: RemovedDip, pool: Vec<(IpAddr, u16, u16)>) -> Self {
         Self { removed, pool, ..Self::default() }
+    }
+
+    /// That of the newest rule of all.
+    fn generation(&self) -> u32 {
+        self.layers.iter().flat_map(|layer| &layer.groups).map(|group| group.generation).max().unwrap_or(0)
     }
 
     fn newest(&self, layer: usize, direction: Direction, family: Family) -> u32 {
@@ -476,13 +486,17 @@ impl Reference {
             && let Some(at) = reply
         {
             let connection = self.connections[at].clone();
-            if connection.blocked {
+            if connection.blocked.is_some() {
                 return Fate::Dropped;
             }
             return match self.walk(direction, frame, Role::Reply(&connection), seen) {
                 Ok(walk) => finish(walk),
                 Err(_) => Fate::Dropped,
             };
+        }
+        let generation = self.generation();
+        if found.is_some_and(|at| self.connections[at].blocked == Some(generation)) {
+            return Fate::Dropped;
         }
         let known = found.map(|at| {
             let connection = &mut self.connections[at];
@@ -495,13 +509,19 @@ impl Reference {
             Ok(walk) => walk,
             Err(stop) => {
                 if let (Some(at), Stop::Policy) = (found, stop) {
-                    self.connections[at].blocked = true;
+                    self.connections[at].blocked = Some(generation);
                 }
                 return Fate::Dropped;
             }
         };
         let reply = walk.stateful.then(|| reversed(ends(&walk.frame)));
-        if let Some(reply) = reply {
+        let opened = known.as_ref().map_or(first_syn, |known| known.opened);
+        let syn_ack = protocol == proto::TCP && tcp.contains(TcpFlags::SYN | TcpFlags::ACK);
+        let answers = known.as_ref().map_or(syn_ack, |known| known.answers);
+        // The other way is a flow of its own that has the better claim.
+        let plain = reply == Some(reversed(own));
+        let mut one_way = answers && plain;
+        if let Some(reply) = reply.filter(|_| !one_way) {
             let way_back = direction.reverse();
             let other = self.connections.iter().position(|other| {
                 other.protocol == protocol
@@ -509,21 +529,28 @@ impl Reference {
                         || other.direction == way_back && other.main == reply)
             });
             if let Some(other) = other.filter(|other| Some(*other) != found) {
-                if self.connections[other].reply.is_some() {
+                let theirs = &self.connections[other];
+                if theirs.reply.is_some() {
                     return Fate::Dropped;
                 }
-                self.connections.remove(other);
-                found = found.map(|at| if other < at { at - 1 } else { at });
+                if theirs.opened && !opened && plain {
+                    one_way = true;
+                } else {
+                    self.connections.remove(other);
+                    found = found.map(|at| if other < at { at - 1 } else { at });
+                }
             }
         }
         let connection = Connection {
             protocol,
             direction,
             main: own,
-            reply,
+            reply: reply.filter(|_| !one_way),
             decisions: walk.decisions.clone(),
             established: known.map_or(protocol == proto::TCP && !first_syn, |known| known.established),
-            blocked: false,
+            blocked: None,
+            opened,
+            answers,
         };
         match found {
             Some(at) => self.connections[at] = connection,
