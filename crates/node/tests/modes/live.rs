@@ -15,10 +15,7 @@ const A: &str = "192.0.2.105";
 fn world(switches: &str) -> (World, Guid, Guid) {
     let mut world = World::with(switches);
     let network = world.network(&Net::new("L2Bridge", "192.0.2.0/24", "192.0.2.1"));
-    // An ACL that matches nothing: with it, the layer knows from the start who opened a connection.
-    let none =
-        policy("ACL", r#""Id":"none","Action":"Allow","Direction":"In","RemoteAddresses":"203.0.113.0/24""#);
-    let a = world.pod(network, &Ep::new("a", &[A]).policies(none));
+    let a = world.pod(network, &Ep::new("a", &[A]));
     let b = world.pod(network, &Ep::new("b", &["192.0.2.106"]));
     (world, a, b)
 }
