@@ -51,7 +51,11 @@ impl<'a> Choices<'a> {
     /// One of the few addresses that rules and frames have in common.
     fn address(&mut self, v6: bool) -> IpAddr {
         let last = self.below(6) + 1;
-        if v6 { IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into())) } else { IpAddr::from([10, 0, 0, last]) }
+        if v6 {
+            IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into()))
+        } else {
+            IpAddr::from([10, 0, 0, last])
+        }
     }
 
     fn mac(&mut self) -> Mac {
@@ -98,7 +102,9 @@ fn conditions(choices: &mut Choices<'_>, v6: bool) -> Conditions {
         conditions.protocols.push([6, 17, 1, 58, 132, 252][usize::from(choices.below(6))]);
     }
     if which & 8 != 0 {
-        conditions.destination_ports.push(PortRange { first: 0, last: u16::from(choices.byte()) << 8 | 0xff });
+        conditions
+            .destination_ports
+            .push(PortRange { first: 0, last: u16::from(choices.byte()) << 8 | 0xff });
     }
     if which & 16 != 0 {
         conditions.encapsulated = Some(choices.flag());
@@ -338,7 +344,12 @@ fn image(switch: &Switch) -> String {
     put(&(switch.segments(), switch.neighbors(), switch.tags(), switch.pools(), switch.bindings()));
     for port in switch.ports() {
         let name = port.spec.name;
-        put(&(&port, switch.layers(name), switch.flows(name, Duration::from_secs(1 << 20)), switch.meters(name)));
+        put(&(
+            &port,
+            switch.layers(name),
+            switch.flows(name, Duration::from_secs(1 << 20)),
+            switch.meters(name),
+        ));
         put(&[Direction::Out, Direction::In].map(|direction| switch.counters(name, direction)));
     }
     text
@@ -366,7 +377,8 @@ fn send(switch: &mut Switch, from: Uuid, frame: &[u8], now: Duration) -> usize {
 
 /// A switch with four ports, three layers on each and a dozen groups, the same for every input.
 fn programmed() -> Switch {
-    let mut switch = Switch::new(SwitchSettings { icmp_nat: true, mid_stream: true, ..SwitchSettings::default() });
+    let mut switch =
+        Switch::new(SwitchSettings { icmp_nat: true, mid_stream: true, ..SwitchSettings::default() });
     let kinds = [PortKind::External, PortKind::Host, PortKind::Endpoint, PortKind::Endpoint];
     for (number, kind) in (1_u8..).zip(kinds) {
         let spec = PortSpec {
@@ -394,7 +406,9 @@ fn programmed() -> Switch {
     while choices.0.len() > 64 {
         let change = change(&mut choices);
         let ports = matches!(change, Change::PutPort(_) | Change::RemovePort(_) | Change::PutSegment(_));
-        if !ports && !matches!(change, Change::RemoveLayer { .. } | Change::RemoveGroup(_) | Change::Settings(_)) {
+        if !ports
+            && !matches!(change, Change::RemoveLayer { .. } | Change::RemoveGroup(_) | Change::Settings(_))
+        {
             let _ = switch.apply(&[change]);
         }
     }

@@ -163,9 +163,9 @@ impl Engine {
     }
 
     fn has(&self, remote: SocketAddr, port: u16) -> bool {
-        self.connections.iter().any(|connection| {
-            is_between(self.sockets.get::<Socket<'_>>(connection.handle), remote, port)
-        })
+        self.connections
+            .iter()
+            .any(|connection| is_between(self.sockets.get::<Socket<'_>>(connection.handle), remote, port))
     }
 
     /// A connection that only waits for stray packets makes room for a new one between the same ends (RFC 1122,

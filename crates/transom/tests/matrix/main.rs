@@ -1,6 +1,7 @@
 //! Both recorded clusters: every Service from every kind of client by every way in, as a whole TCP or UDP exchange.
 //! What must work does, by a backend that may serve it and that sees whom it must; what must not is not answered, and
-//! ends as the deciding node would end it. `MATRIX=1` prints the matrix, `UPDATE_MATRIX=1` writes docs/matrix.md.
+//! ends as the deciding node would end it. `MATRIX=1` prints the matrix, `UPDATE_MATRIX=1` writes
+//! docs/matrix.md and the README's summary.
 
 #![expect(clippy::print_stdout, reason = "MATRIX=1 prints the matrix")]
 
@@ -53,20 +54,23 @@ fn main() {
     let arguments = Arguments::from_args();
     let printed = std::env::var_os("MATRIX").is_some();
     let updated = std::env::var_os("UPDATE_MATRIX").is_some();
-    let sections: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+    let sections: Arc<Mutex<BTreeMap<String, (String, String)>>> = Arc::default();
     let document = std::fs::read_to_string(table::document()).unwrap_or_default();
+    let readme = std::fs::read_to_string(table::readme()).unwrap_or_default();
     let trials = SETTINGS
         .into_iter()
         .map(|setting| {
-            let (sections, document) = (Arc::clone(&sections), document.clone());
+            let (sections, document, readme) = (Arc::clone(&sections), document.clone(), readme.clone());
             Trial::test(setting.name().replace(' ', "-"), move || {
                 let (table, wrong) = run(setting);
                 let section = table.section(&setting.name());
                 if printed {
                     println!("{section}");
                 }
-                let stale = !updated && !document.contains(&section);
-                sections.lock().unwrap_or_else(PoisonError::into_inner).insert(setting.name(), section);
+                let summary = table.summary(&setting.name());
+                let stale = !updated && !(document.contains(&section) && readme.contains(&summary));
+                let mut sections = sections.lock().unwrap_or_else(PoisonError::into_inner);
+                sections.insert(setting.name(), (section, summary));
                 if !wrong.is_empty() {
                     let count = wrong.len();
                     let shown: Vec<String> = wrong.into_iter().take(60).collect();
@@ -77,7 +81,7 @@ fn main() {
                 }
                 if stale {
                     return Err(Failed::from(format!(
-                        "docs/matrix.md does not show {:?} as it is now; run with UPDATE_MATRIX=1",
+                        "docs/matrix.md or README.md does not show {:?} as it is now; run with UPDATE_MATRIX=1",
                         setting.name()
                     )));
                 }
@@ -88,9 +92,9 @@ fn main() {
     let conclusion = libtest_mimic::run(&arguments, trials);
     let sections = sections.lock().unwrap_or_else(PoisonError::into_inner);
     if updated && sections.len() == SETTINGS.len() {
-        let ordered: Vec<&str> =
-            SETTINGS.iter().filter_map(|setting| sections.get(&setting.name())).map(|text| &**text).collect();
-        table::write(&ordered);
+        let ordered: Vec<_> = SETTINGS.iter().filter_map(|setting| sections.get(&setting.name())).collect();
+        table::write(&ordered.iter().map(|(section, _)| &**section).collect::<Vec<_>>());
+        table::write_summaries(&ordered.iter().map(|(_, summary)| &**summary).collect::<Vec<_>>());
     }
     conclusion.exit();
 }

@@ -114,6 +114,21 @@ impl Table {
         }
     }
 
+    /// The row of the README: all of a kind of client together.
+    pub(crate) fn summary(&self, name: &str) -> String {
+        let mut out = format!("| {name} |");
+        for kind in KINDS {
+            let cells = self.cells.iter().filter(|((_, column), _)| *column == kind);
+            let (mut answered, mut silent) = (0, 0);
+            for (_, cell) in cells {
+                answered += cell.answered;
+                silent += cell.silent;
+            }
+            let _ = write!(out, " {answered} ({silent}) |");
+        }
+        out
+    }
+
     /// A chapter of the document.
     pub(crate) fn section(&self, name: &str) -> String {
         let mut out = format!("## {name}\n\n| frontend |");
@@ -155,6 +170,25 @@ impl Table {
         }
         out
     }
+}
+
+/// Where its summary is shown.
+pub(crate) fn readme() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")
+}
+
+/// Puts the summaries into the README's table, in place of those of the same name.
+pub(crate) fn write_summaries(summaries: &[&str]) {
+    let name = |line: &str| line.split('|').nth(1).map(str::to_owned);
+    let old = std::fs::read_to_string(readme()).expect("the README can be read");
+    let new: Vec<&str> = old
+        .lines()
+        .map(|line| {
+            let summary = summaries.iter().find(|row| line.starts_with('|') && name(row) == name(line));
+            summary.copied().unwrap_or(line)
+        })
+        .collect();
+    std::fs::write(readme(), new.join("\n") + "\n").expect("the README can be written");
 }
 
 /// Where the matrix is kept.
