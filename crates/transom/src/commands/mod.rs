@@ -10,7 +10,7 @@ mod render;
 mod services;
 mod session;
 mod simulated;
-mod trace;
+pub mod trace;
 mod vfp;
 
 use std::io;

@@ -7,7 +7,8 @@ mod text;
 
 use node::app::Outcome;
 
-use self::diagnose::Failed;
+pub use self::diagnose::{Failed, Kind, Reason};
+pub use self::report::RuleName;
 use self::report::{Backend, Report, Verdict, hops, word};
 use super::render;
 use super::simulated::Simulated;

@@ -5,7 +5,6 @@
 
 mod change;
 pub mod linux;
-mod reason;
 pub mod record;
 
 use std::collections::BTreeMap;
@@ -355,44 +354,6 @@ impl World {
         let target = self.target(&flow.to, flow.protocol)?;
         self.lead(target.ip(), node);
         Ok((client, target))
-    }
-
-    /// Why nothing serves an address of a Service, as far as the Service's objects and the proxies know. None: it is
-    /// no Service's address.
-    pub fn missing(&self, target: SocketAddr, protocol: Protocol) -> Option<String> {
-        for key in self.cluster.services() {
-            let Some(view) = self.cluster.view(key) else { continue };
-            for port in &view.ports {
-                if !protocol_matches(port.protocol, protocol) {
-                    continue;
-                }
-                let vip = target.port() == port.port
-                    && (port.cluster_ip == target.ip()
-                        || port.external_ips.contains(&target.ip())
-                        || port.ingress_ips.contains(&target.ip()));
-                if !vip && port.node_port != Some(target.port()) {
-                    continue;
-                }
-                let cause = if port.cluster.is_empty() {
-                    format!("the Service has no usable backend ({} left out)", port.left_out.len())
-                } else {
-                    "HNS of the node holds no load balancer for it".to_owned()
-                };
-                let failures: Vec<&str> = self
-                    .failures
-                    .iter()
-                    .filter(|text| text.contains(&target.to_string()))
-                    .map(|text| &**text)
-                    .collect();
-                let failures =
-                    if failures.is_empty() { String::new() } else { format!("; {}", failures.join("; ")) };
-                return Some(format!(
-                    "no load balancer took the packet for {target} of Service {key}, port {}: {cause}{failures}",
-                    port.label()
-                ));
-            }
-        }
-        None
     }
 
     /// Gives the client outside one more address.

@@ -1,9 +1,9 @@
 //! Whether an exchange ended as it must: by whom it was answered, whom the backend saw, and how it ended if nobody
 //! was to answer.
 
-use node::app::Outcome;
+use node::app::{Outcome, Transport};
 use node::sim::Client;
-use transom::cli::traffic::Protocol;
+use transom::commands::trace::{Failed, Kind};
 use transom::world::World;
 use transom::world::record::{Role, Step};
 
@@ -13,7 +13,7 @@ use crate::expect::{self, Decider, Expected, Sees, Why};
 
 /// What is wrong with what was seen.
 pub(crate) fn problem(
-    world: &World,
+    world: &mut World,
     client: &Client,
     ask: &Ask,
     expected: &Expected,
@@ -73,7 +73,7 @@ fn ends(why: Why, decider: &Decider) -> fn(&Outcome) -> bool {
 
 /// Whether the packets went as far as the reason says, and whether the reason that is told is the right one.
 fn unexplained(
-    world: &World,
+    world: &mut World,
     client: &Client,
     ask: &Ask,
     (why, decider): (Why, &Decider),
@@ -85,9 +85,10 @@ fn unexplained(
             Step::Port(_) => false,
         })
     };
-    let protocol = if ask.udp { Protocol::Udp } else { Protocol::Tcp };
-    let told = world.reason(&seen.journey, &seen.outcome, ask.to, protocol);
-    let text = |right: bool, wrong: &str| (!right).then(|| format!("{wrong}; told: {told}"));
+    let transport = if ask.udp { Transport::Udp } else { Transport::Tcp };
+    let (outcome, journey) = (&seen.outcome, &seen.journey);
+    let told = Failed { client, target: ask.to, transport, outcome, journey }.reason(world);
+    let text = |right: bool, wrong: &str| (!right).then(|| format!("{wrong}; told: {told:?}"));
     match decider {
         Decider::Nobody => text(
             crossed("router", Role::Refusal) && seen.outcome != Outcome::Refused,
@@ -103,15 +104,19 @@ fn unexplained(
         }
         Decider::Windows(_) if why == Why::OwnNodePort => {
             text(seen.journey.steps.is_empty(), "the request left the node's stack")
+                .or_else(|| text(told.kind == Kind::OwnNodePort, "another reason is told"))
         }
         Decider::Windows(_) => {
-            let said = match why {
-                Why::NoBackend => "no usable backend",
-                _ => "holds no load balancer",
+            let right = match why {
+                Why::NoBackend => told.kind == Kind::NoBackend,
+                _ => told.kind == Kind::NoLocalBackend,
             };
             let dropped = seen.journey.drop().is_some();
             text(!seen.journey.decided_by("lbnat"), "a load balancer acted").or_else(|| {
-                text(dropped || told.contains(said) && told.contains(&ask.service), "another reason is told")
+                text(
+                    dropped || right && told.service.as_deref() == Some(&*ask.service),
+                    "another reason is told",
+                )
             })
         }
     }

@@ -68,7 +68,8 @@ fn main() {
                     println!("{section}");
                 }
                 let summary = table.summary(&setting.name());
-                let stale = !updated && !(document.contains(&section) && readme.contains(&summary));
+                let shown = document.contains(&section) && readme.contains(&summary);
+                let stale = !updated && !shown;
                 let mut sections = sections.lock().unwrap_or_else(PoisonError::into_inner);
                 sections.insert(setting.name(), (section, summary));
                 if !wrong.is_empty() {
@@ -122,7 +123,7 @@ fn run(setting: Setting) -> (Table, Vec<String>) {
         for client in clients.iter().filter(|client| ask.everybody || **client == Client::Outside) {
             let Some(expected) = expect::expected(&mut world, client, &ask) else { continue };
             let seen = exchange(&mut world, &recorder, client, &ask);
-            let problem = check::problem(&world, client, &ask, &expected, &seen);
+            let problem = check::problem(&mut world, client, &ask, &expected, &seen);
             table.add(&world, &ask, client, &expected, &seen.outcome, problem.is_none());
             wrong.extend(problem.map(|problem| format!("{client} to {ask}: {problem}")));
         }

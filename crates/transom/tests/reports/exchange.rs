@@ -7,6 +7,7 @@ use std::time::Duration;
 use node::app::{Exchange as Ended, Outcome, Request, Transport};
 use node::sim::Client;
 use transom::cli::traffic::{Destination, Flow, Origin, Protocol};
+use transom::commands::trace::Failed;
 use transom::world::record::{Journey, Role, Step};
 use wire::{Kind, L4};
 
@@ -66,7 +67,7 @@ impl Run {
     pub(crate) fn exchange(&mut self, asked: &Exchange) -> Result<(), String> {
         let mut answered = BTreeSet::new();
         for number in 1..=asked.times {
-            let (client, request, protocol) =
+            let (client, request, _) =
                 self.request(&asked.from, &asked.to, &asked.node, transport(asked.udp))?;
             let target = request.to;
             if !asked.never.is_empty() && self.open.is_empty() {
@@ -78,7 +79,13 @@ impl Run {
                 self.world.simulation.exchange(&client, request).map_err(|error| error.to_string())?;
             let journey = self.recorder.journey(&self.world.simulation);
             let place = format!("{} to {} ({target}), number {number}", asked.from, asked.to);
-            let reason = || self.world.reason(&journey, &ended.outcome, target, protocol);
+            let failed = Failed {
+                client: &client,
+                target,
+                transport: transport(asked.udp),
+                outcome: &ended.outcome,
+                journey: &journey,
+            };
             match (&ended.outcome, &asked.fails) {
                 (Outcome::Answered(answer), None) => {
                     let server = answer.server.rsplit('/').next().unwrap_or_default().to_owned();
@@ -90,10 +97,14 @@ impl Run {
                     return Err(format!("{place}: answered by {}, but must fail", answer.server));
                 }
                 (outcome, None) => {
-                    return Err(format!("{place}: {outcome}: {}\n{}", reason(), story(&journey)));
+                    return Err(format!(
+                        "{place}: {outcome}: {}\n{}",
+                        failed.reason(&mut self.world).text,
+                        story(&journey)
+                    ));
                 }
                 (outcome, Some(fragment)) => {
-                    let text = format!("{outcome}: {}", reason());
+                    let text = format!("{outcome}: {}", failed.reason(&mut self.world).text);
                     if !text.contains(fragment) {
                         return Err(format!("{place}: fails as {text:?}, which does not say {fragment:?}"));
                     }

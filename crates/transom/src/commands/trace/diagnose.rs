@@ -20,23 +20,23 @@ use crate::world::{Running, World};
 
 /// Why there was no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Reason {
+pub struct Reason {
     /// A stable word.
-    pub(super) kind: Kind,
+    pub kind: Kind,
     /// A clause for people.
-    pub(super) text: String,
+    pub text: String,
     /// The node that is to blame.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<String>,
+    pub node: Option<String>,
     /// The switch port where it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) port: Option<String>,
+    pub port: Option<String>,
     /// The rule that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rule: Option<RuleName>,
+    pub rule: Option<RuleName>,
     /// The Service that the address belongs to, as `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) service: Option<String>,
+    pub service: Option<String>,
 }
 
 impl Reason {
@@ -56,7 +56,7 @@ impl Reason {
 /// The kinds of reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub enum Kind {
     /// The switch dropped a packet.
     Dropped,
     /// The Service has no usable backend.
@@ -90,12 +90,17 @@ pub(super) enum Kind {
 }
 
 /// An exchange that had no answer.
-pub(super) struct Failed<'a> {
-    pub(super) client: &'a Client,
-    pub(super) target: SocketAddr,
-    pub(super) transport: Transport,
-    pub(super) outcome: &'a Outcome,
-    pub(super) journey: &'a Journey,
+pub struct Failed<'a> {
+    /// Who asked.
+    pub client: &'a Client,
+    /// What was asked.
+    pub target: SocketAddr,
+    /// How.
+    pub transport: Transport,
+    /// How it ended.
+    pub outcome: &'a Outcome,
+    /// What was seen of its packets.
+    pub journey: &'a Journey,
 }
 
 /// The Service that an address belongs to.
@@ -109,8 +114,8 @@ struct Found {
 }
 
 impl Failed<'_> {
-    /// Why.
-    pub(super) fn reason(&self, world: &mut World) -> Reason {
+    /// Why there was no answer: the first of the known causes that fits.
+    pub fn reason(&self, world: &mut World) -> Reason {
         self.self_access()
             .or_else(|| self.hard_drop())
             .or_else(|| self.service(world))
@@ -195,10 +200,11 @@ impl Failed<'_> {
         if found.frontend.vip.is_none() && owner(world, self.target.ip()).is_none() {
             return None;
         }
-        if matches!(self.client, Client::Node(_))
-            && found.frontend.vip.is_none()
-            && self.journey.steps.is_empty()
-        {
+        if matches!(self.client, Client::Node(_)) && self.journey.steps.is_empty() {
+            if found.frontend.vip.is_some() {
+                // No switch saw it: the address has become the machine's own.
+                return None;
+            }
             let text = format!(
                 "a Windows node cannot use its own node ports: packets from {node} to its own address never come to \
                 the virtual switch, where port {} of Service {service} is served",

@@ -134,11 +134,15 @@ pub(super) struct LayerHop {
 
 /// A rule by its names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct RuleName {
-    pub(super) layer: String,
-    pub(super) group: String,
-    pub(super) rule: String,
-    pub(super) action: &'static str,
+pub struct RuleName {
+    /// The layer's name.
+    pub layer: String,
+    /// The group's.
+    pub group: String,
+    /// The rule's.
+    pub rule: String,
+    /// What it does, in a word.
+    pub action: &'static str,
 }
 
 impl RuleName {
