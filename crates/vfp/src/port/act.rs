@@ -106,8 +106,13 @@ impl Port {
     }
 
     /// The MAC of a destination that no rule names any more.
-    pub(super) fn old_mac<A: Addr>(&self, ends: &Ends<A>, view: &mut View) {
-        set_mac(self.dip_macs.get(&ends.dst.ip()).copied(), view);
+    pub(super) fn old_mac<A: Addr>(&self, node: &Node<A>, view: &mut View) {
+        let mac = if is_number(node.binding) {
+            self.choice_macs.get(&node.binding)
+        } else {
+            self.dip_macs.get(&node.ends.dst.ip())
+        };
+        set_mac(mac.copied(), view);
     }
 
     /// Lends a port and puts it in the source's place.
@@ -170,7 +175,7 @@ impl Port {
         {
             match dip {
                 Some(dip) => fix_mac(lb, dip, &mut walk.view),
-                None => self.old_mac(&node.ends, &mut walk.view),
+                None => self.old_mac(node, &mut walk.view),
             }
             let same_source = match &lb.source {
                 Some(pool) => self.still_lent(node.binding, pool),
@@ -216,6 +221,14 @@ impl Port {
     fn remember_mac(&mut self, lb: &LbNat, dip: &Dip) {
         let fixes = lb.flags.intersects(LbFlags::FIX_MAC | LbFlags::FIX_MAC_CA_SOURCE);
         let Some(mac) = dip.mac.filter(|_| fixes) else { return };
+        if !lb.flags.contains(LbFlags::REWRITE_ADDRESS) {
+            let number = choice(dip);
+            if self.choice_macs.len() >= MAX_DIP_MACS && !self.choice_macs.contains_key(&number) {
+                self.choice_macs.clear();
+            }
+            self.choice_macs.insert(number, mac);
+            return;
+        }
         if self.dip_macs.len() >= MAX_DIP_MACS && !self.dip_macs.contains_key(&dip.address) {
             self.dip_macs.clear();
         }
@@ -397,6 +410,11 @@ pub(super) fn keeps(removed: RemovedDip, established: bool) -> bool {
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
 fn choice(dip: &Dip) -> u32 {
     (pick::of_dip(dip) as u32 | 1 << 31) & !1
+}
+
+/// A node's binding is such a number: bindings are few, and none is [`NONE`].
+fn is_number(binding: u32) -> bool {
+    binding >> 31 == 1 && binding & 1 == 0
 }
 
 pub(super) fn is_choice<A: Addr>(lb: &LbNat, dip: &Dip, node: &Node<A>) -> bool {

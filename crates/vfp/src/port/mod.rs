@@ -142,6 +142,8 @@ pub(crate) struct Port {
     pub(crate) plain_in: bool,
     /// MACs of destinations that load balancers chose: flows may outlive their destination's rule.
     dip_macs: FxHashMap<IpAddr, Mac>,
+    /// The same for choices that did not rewrite the address, by their number.
+    choice_macs: FxHashMap<u32, Mac>,
     /// Idle times in milliseconds, by state.
     limits: [u32; TcpState::COUNT],
     swept: [u32; 2],
@@ -181,6 +183,7 @@ impl Port {
             next_hops: FxHashMap::default(),
             plain_in: false,
             dip_macs: FxHashMap::default(),
+            choice_macs: FxHashMap::default(),
             limits: [0; TcpState::COUNT],
             swept: [0; 2],
             spec,

@@ -182,6 +182,10 @@ impl Port {
         };
         let Entry { rule, serial, .. } = entry;
         let serial = *serial;
+        if matches!(rule.action, Action::Allow) && self.keep_gone(layer, role, &before, walk, ctx) {
+            tell(layer, None, true, &before, walk, ctx);
+            return;
+        }
         walk.path.rules.push(serial);
         walk.mirror |= rule.flags.contains(RuleFlags::MIRROR);
         if rule.ttl != 0 {
@@ -221,7 +225,8 @@ impl Port {
         tell(layer, Some(named), false, &before, walk, ctx);
     }
 
-    /// No rule answers any more, but a load balancer once did: the connection may outlive it.
+    /// No rule translates any more (none answers, or one that only allows), but a load balancer once did, or a
+    /// translation of the destination as a load balancer's backends have it: the connection may outlive it.
     fn keep_gone<A: Addr>(
         &self,
         layer: &Layer,
@@ -232,14 +237,17 @@ impl Port {
     ) -> bool {
         let Role::Main { prior, first, established } = role else { return false };
         let Some((node, old)) = stateful_node(prior, *first, layer.serial) else { return false };
-        if !node.balanced
+        let moved = (node.ends.dst, node.ends.dport) != (old.dst, old.dport);
+        if !(node.balanced || moved)
             || old != before.ends::<A>()
             || !keeps(ctx.shared.settings.removed_dip, *established)
         {
             return false;
         }
         walk.view.set_ends(&node.ends);
-        self.old_mac(&node.ends, &mut walk.view);
+        if node.balanced {
+            self.old_mac(node, &mut walk.view);
+        }
         walk.nodes.push(*node);
         walk.path.rules.push(node.rule);
         walk.stateful = true;
@@ -267,7 +275,7 @@ impl Port {
                 }
                 match lb.dips.iter().find(|dip| is_choice(lb, dip, node)) {
                     Some(dip) => fix_mac(lb, dip, &mut walk.view),
-                    None => self.old_mac(&node.ends, &mut walk.view),
+                    None => self.old_mac(node, &mut walk.view),
                 }
                 if lb.flags.contains(LbFlags::DECREMENT_TTL) {
                     walk.view.decrement_ttl();

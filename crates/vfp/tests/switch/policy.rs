@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use vfp::DropReason;
-use vfp::model::{Action, Change, Conditions, Dip, Direction, GroupKey, RemovedDip, SwitchSettings};
+use vfp::model::{
+    Action, Change, Conditions, Dip, Direction, GroupKey, LbFlags, LbNat, Nat, NatSide, RemovedDip, Rule,
+    SwitchSettings,
+};
 use wire::proto;
 
 use crate::balancer::dsr;
@@ -147,7 +150,7 @@ fn only_the_changed_layer_decides_anew() {
         // Blocked from now on; the reply, too, as the connection is over.
         rig.apply(&[Change::PutRule {
             group: acl.clone(),
-            rule: vfp::model::Rule { priority: 1, ..rule("c", to(first.2.0), Action::Block) }.into(),
+            rule: Rule { priority: 1, ..rule("c", to(first.2.0), Action::Block) }.into(),
         }]);
         rig.dropped(L1, clients.frame(1, ACK), DropReason::Acl);
         rig.dropped(L1, clients.frame(1, ACK), DropReason::Acl);
@@ -216,7 +219,7 @@ fn what_is_counted_belongs_to_the_rules_of_its_time() {
     for _ in 0..3 {
         rig.one(L1, frame(), L2);
     }
-    let first = vfp::model::Rule { priority: 1, ..rule("first", Conditions::any(), Action::Allow) };
+    let first = Rule { priority: 1, ..rule("first", Conditions::any(), Action::Allow) };
     rig.apply(&[Change::PutRule { group: acl.clone(), rule: first.into() }]);
     for _ in 0..4 {
         rig.one(L1, frame(), L2);
@@ -227,4 +230,65 @@ fn what_is_counted_belongs_to_the_rules_of_its_time() {
     rig.apply(&[Change::PutRule { group: acl, rule: rule("never", to(ips.vip()), Action::Block).into() }]);
     rig.one(L1, frame(), L2);
     assert_eq!(rig.switch.flows(L1, rig.now).unwrap()[0].packets, 5);
+}
+
+/// Backends that still have the service's address in the packet are told apart by their MAC; the one that left keeps
+/// its connections, and the translation at its own port does, too, although its rule is gone.
+#[test]
+fn a_backend_that_left_keeps_what_is_translated_at_its_own_port() {
+    for ips in FAMILIES {
+        for (mode, keeps) in [(RemovedDip::KeepEstablished, true), (RemovedDip::Rehash, false)] {
+            let mut rig = Rig::with(SwitchSettings { removed_dip: mode, ..SwitchSettings::default() });
+            rig.layer(HOST, "LB", 100, true);
+            let pods = [L1, L2];
+            let balanced = |pods: &[uuid::Uuid]| {
+                let dips = pods.iter().map(|&pod| dip(ips.pod(pod), 8080, Some(mac_of(pod)))).collect();
+                let lb = balance(dips, None);
+                let flags = lb.flags - LbFlags::REWRITE_ADDRESS - LbFlags::REWRITE_PORT;
+                let action = Action::LbNat(LbNat { flags, ..lb });
+                rule("lb", to_service(ips.vip(), proto::TCP, 80), action)
+            };
+            let key = rig.group((HOST, "LB"), Direction::Out, ips, 100, vec![balanced(&pods)]);
+            let rest = || Rule { priority: 65_000, ..rule("rest", Conditions::any(), Action::Allow) };
+            let readdressed = pods.map(|pod| {
+                rig.layer(pod, "NAT", 100, true);
+                let side = NatSide::Destination;
+                let nat = Nat { side, address: Some(ips.pod(pod)), port: Some(8080), mac: None };
+                let nat = rule("nat", to_service(ips.vip(), proto::TCP, 80), Action::Nat(nat));
+                rig.group((pod, "NAT"), Direction::In, ips, 100, vec![nat, rest()])
+            });
+            let client = |port| (ips.pod(HOST), port);
+            let ask = |port, flags| tcp((mac_of(HOST), DR), client(port), (ips.vip(), 80), flags);
+            let backend_of = |rig: &mut Rig, port, flags| {
+                let mut delivered = rig.send(HOST, ask(port, flags));
+                let (pod, frame) = delivered.pop().expect("one of them gets it");
+                (pod, read(&frame).2)
+            };
+            let mut chosen = Vec::new();
+            for port in 1000..1032 {
+                let (pod, end) = backend_of(&mut rig, port, SYN);
+                assert_eq!(end, (ips.pod(pod), 8080));
+                rig.one(pod, tcp(between(pod, HOST), end, client(port), SYN_ACK), HOST);
+                assert_eq!(backend_of(&mut rig, port, ACK), (pod, end));
+                chosen.push((port, pod));
+            }
+            assert!(pods.iter().all(|pod| chosen.iter().any(|(_, other)| other == pod)));
+            rig.apply(&[
+                Change::PutRule { group: key.clone(), rule: balanced(&[L1]).into() },
+                Change::RemoveRule { group: readdressed[1].clone(), rule: "nat".into() },
+            ]);
+            for (port, pod) in chosen {
+                if pod == L2 && !keeps {
+                    // It is L1's now, which never saw the beginning.
+                    rig.dropped(HOST, ask(port, ACK), DropReason::NonSyn);
+                    continue;
+                }
+                let end = (ips.pod(pod), 8080);
+                assert_eq!(backend_of(&mut rig, port, ACK), (pod, end), "{mode:?}");
+                let reply = rig.one(pod, tcp(between(pod, HOST), end, client(port), ACK), HOST);
+                assert_eq!(read(&reply).1, (ips.vip(), 80));
+            }
+            assert_eq!(backend_of(&mut rig, 2000, SYN).0, L1, "a new connection never goes to it");
+        }
+    }
 }

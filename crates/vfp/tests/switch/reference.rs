@@ -299,7 +299,8 @@ impl Reference {
             }
             Action::LbNat(lb) => {
                 balanced = true;
-                match self.kept(layer, lb, standing, before).filter(|_| stateful) {
+                let old = Self::decision(layer, standing).filter(|old| old.balanced && stateful);
+                match old.and_then(|_| self.kept(layer, lb, standing, before)) {
                     Some(kept) => {
                         after = kept;
                         put_mac(&mut walk.frame, 0, Some(mac_of_dip(kept.1.0)));
@@ -355,7 +356,7 @@ impl Reference {
     fn kept(&self, layer: usize, lb: &LbNat, standing: Role<'_>, before: Ends) -> Option<Ends> {
         let Role::Main(connection) = standing else { return None };
         let old = Self::decision(layer, standing)?;
-        if !old.stateful || !old.balanced || old.before != before {
+        if !old.stateful || old.before != before {
             return None;
         }
         let still = lb.dips.iter().any(|dip| (dip.address, dip.port.unwrap_or(before.1.1)) == old.after.1);
@@ -420,20 +421,27 @@ impl Reference {
                 }
                 _ => {}
             }
-            let Some(rule) = self.answer(layer, direction, &walk.frame) else {
+            let rule = self.answer(layer, direction, &walk.frame);
+            if rule.as_ref().is_none_or(|rule| matches!(rule.action, Action::Allow)) {
                 let none = LbNat {
                     dips: Vec::new(),
                     flags: LbFlags::empty(),
                     distribution: vfp::model::Distribution::default(),
                     source: None,
                 };
+                // A load balancer's choice, or a translated destination.
+                let old = old.filter(|old| old.balanced || old.after.1 != old.before.1);
                 if let (Some(old), Some(after)) = (old, self.kept(layer, &none, standing, before)) {
-                    put_mac(&mut walk.frame, 0, Some(mac_of_dip(after.1.0)));
+                    if old.balanced {
+                        put_mac(&mut walk.frame, 0, Some(mac_of_dip(after.1.0)));
+                    }
                     put(&mut walk.frame, after);
                     walk.decisions.push(old.clone());
                     walk.stateful = true;
                     continue;
                 }
+            }
+            let Some(rule) = rule else {
                 let Layer { default_allow, groups, .. } = &self.layers[layer];
                 if !default_allow && !groups.is_empty() {
                     return Err(Stop::Policy);
