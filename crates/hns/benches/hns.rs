@@ -76,9 +76,10 @@ fn endpoint_settings(network: Guid, n: u32) -> String {
     )
 }
 
-fn balancer_settings(n: u32) -> String {
+/// A balancer whose backends are some of the first `endpoints`.
+fn balancer_settings(n: u32, endpoints: u32) -> String {
     let backends: Vec<String> =
-        (0..BACKENDS).map(|at| format!("\"{}\"", id(1, (n * BACKENDS + at) % ENDPOINTS))).collect();
+        (0..BACKENDS).map(|at| format!("\"{}\"", id(1, (n * BACKENDS + at) % endpoints))).collect();
     let vip = Ipv4Addr::from(0x0A60_0000 + n);
     format!(
         r#"{{"HostComputeEndpoints":[{}],"SourceVIP":"10.50.0.2","FrontendVIPs":["{vip}"],"Flags":1,
@@ -106,7 +107,7 @@ fn each(clock: &SystemClock, count: u32, mut act: impl FnMut(u32)) -> Duration {
 fn fill(clock: &SystemClock) -> World {
     let (hns, network) = empty(StoreKind::Memory);
     let endpoints: Vec<String> = (0..ENDPOINTS).map(|n| endpoint_settings(network, n)).collect();
-    let balancers: Vec<String> = (0..BALANCERS).map(balancer_settings).collect();
+    let balancers: Vec<String> = (0..BALANCERS).map(|n| balancer_settings(n, ENDPOINTS)).collect();
 
     let read = each(clock, ENDPOINTS, |n| {
         drop(black_box(v1::read_endpoint(&endpoints[n as usize])));
@@ -199,19 +200,7 @@ fn programming(clock: &SystemClock) {
         }
         hns
     });
-    let balancers: Vec<String> = (0..BALANCERS)
-        .map(|n| {
-            let backends: Vec<String> =
-                (0..BACKENDS).map(|at| format!("\"{}\"", id(1, (n * BACKENDS + at) % BALANCERS))).collect();
-            let vip = Ipv4Addr::from(0x0A60_0000 + n);
-            format!(
-                r#"{{"HostComputeEndpoints":[{}],"SourceVIP":"10.50.0.2","FrontendVIPs":["{vip}"],"Flags":1,
-                "PortMappings":[{{"Protocol":6,"InternalPort":8080,"ExternalPort":80}}],
-                "SchemaVersion":{{"Major":2,"Minor":0}}}}"#,
-                backends.join(",")
-            )
-        })
-        .collect();
+    let balancers: Vec<String> = (0..BALANCERS).map(|n| balancer_settings(n, BALANCERS)).collect();
     let mut spent = [Duration::ZERO; 2];
     for round in 0..BALANCERS / ROUND {
         for (hns, spent) in worlds.iter().zip(&mut spent) {
@@ -249,7 +238,7 @@ fn benches(criterion: &mut Criterion) {
             hns.delete(Kind::Endpoint, made).expect("it is deleted");
         });
     });
-    let extra = balancer_settings(BALANCERS);
+    let extra = balancer_settings(BALANCERS, ENDPOINTS);
     group.bench_function("create and delete a load balancer among 10,000", |bench| {
         bench.iter(|| {
             let made = hns.create(Kind::LoadBalancer, None, id(3, 2), &extra).expect("a balancer is made");
