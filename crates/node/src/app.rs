@@ -78,7 +78,7 @@ pub struct Answer {
 
 impl Answer {
     /// The line that goes over the wire.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         format!("{} {} {}\n", self.server, self.local, self.peer)
     }
 }
@@ -191,25 +191,25 @@ pub struct Exchange {
 }
 
 /// The request line: how many bytes follow.
-pub(crate) fn request_line(payload: usize) -> String {
+pub fn request_line(payload: usize) -> String {
     format!("HELLO {payload}\n")
 }
 
 /// The longest line either side takes.
-pub(crate) const LONGEST_LINE: usize = 512;
+pub const LONGEST_LINE: usize = 512;
 
 /// Reads a request line, without its end.
-pub(crate) fn read_request(line: &[u8]) -> Option<usize> {
+pub fn read_request(line: &[u8]) -> Option<usize> {
     std::str::from_utf8(line).ok()?.strip_prefix("HELLO ")?.trim_end().parse().ok()
 }
 
 /// The payload of a request: every byte tells its place.
-pub(crate) fn filler(bytes: usize) -> impl Iterator<Item = u8> {
+pub fn filler(bytes: usize) -> impl Iterator<Item = u8> {
     (0_u8..=250).cycle().take(bytes)
 }
 
 /// Takes an answer apart: the line, and whether the bytes behind it are those that were sent. `None`: more must come.
-pub(crate) fn read_answer(bytes: &[u8], payload: usize) -> Option<Outcome> {
+pub fn read_answer(bytes: &[u8], payload: usize) -> Option<Outcome> {
     let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
         let long = bytes.len() > LONGEST_LINE;
         return long.then(|| Outcome::Garbled("the answer's line has no end".to_owned()));

@@ -17,6 +17,7 @@ pub mod linux;
 pub mod sim;
 mod spec;
 pub mod stack;
+pub mod topology;
 pub mod windows;
 
 pub use furnish::{Egress, FurnishError, Furnished, Furnisher};

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use services::Cluster;
 use wire::Mac;
 
-use super::topology::{NodePlan, Topology};
+use crate::topology::{self, NodePlan, Topology};
 use super::{Agents, Furnishing, Machine, Place, Settings, Simulation, SimulationError};
 use crate::fabric::{DeviceId, Fabric, LearningSwitch};
 use crate::furnish::{Egress, Furnisher};
@@ -54,8 +54,8 @@ pub(super) fn build(
     let mut windows = open_windows(cluster, &topology, settings, agents)?;
     let tunnels = tunnels(cluster, &topology, &windows);
     let egress = Egress {
-        exceptions: exceptions(&topology, settings.kind),
-        encapsulated: encapsulated(&topology, settings.kind),
+        exceptions: topology.exceptions(settings.kind),
+        encapsulated: topology.encapsulated(),
     };
     for node in &mut windows {
         furnish(node, cluster, settings, &tunnels, &egress)?;
@@ -77,12 +77,6 @@ fn seed(settings: &Settings, name: &str) -> u64 {
     name.bytes().fold(settings.seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-/// A locally administered MAC of a name.
-fn mac_of(name: &str) -> Mac {
-    let [a, b, c, ..] = seed(&Settings::default(), name).to_be_bytes();
-    Mac([0x02, 0x00, 0x5e, a, b, c])
 }
 
 fn open_windows(
@@ -154,23 +148,6 @@ fn distributed_router(hns: &Hns, network: &str) -> Option<Mac> {
     })
 }
 
-/// What pods reach with their own address.
-fn exceptions(topology: &Topology, kind: NetworkKind) -> Vec<IpNet> {
-    let mut nets = topology.pod_cidrs();
-    nets.extend(&topology.services);
-    if kind == NetworkKind::L2Bridge {
-        nets.extend(topology.segments.iter().flat_map(|segment| &segment.nets));
-    }
-    nets
-}
-
-/// What does not leave natively.
-fn encapsulated(topology: &Topology, kind: NetworkKind) -> Vec<IpNet> {
-    match kind {
-        NetworkKind::Overlay | NetworkKind::L2Bridge => topology.services.iter().copied().collect(),
-    }
-}
-
 fn furnish(
     node: &mut Windows,
     cluster: &Cluster,
@@ -216,7 +193,7 @@ impl Simulation {
         let wan: Vec<IpNet> = outside_nets.iter().filter_map(|net| host(net, 0)).collect();
         let interface = |name: &str, owner: &str, addresses: Vec<IpNet>| InterfaceSpec {
             name: name.to_owned(),
-            mac: mac_of(&format!("{owner}/{name}")),
+            mac: topology::mac_of(&format!("{owner}/{name}")),
             addresses,
             mtu: settings.link.mtu,
         };
@@ -391,7 +368,7 @@ fn linux_node(
     let overlay = settings.kind == NetworkKind::Overlay;
     let underlay = InterfaceSpec {
         name: "eth0".to_owned(),
-        mac: mac_of(&plan.name),
+        mac: topology::mac_of(&plan.name),
         addresses: plan.addresses.clone(),
         mtu: settings.link.mtu,
     };

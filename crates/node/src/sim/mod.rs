@@ -5,7 +5,6 @@
 
 mod build;
 mod machine;
-mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

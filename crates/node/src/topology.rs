@@ -10,60 +10,72 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use services::{Cluster, NodeFacts, Protocol};
+use wire::Mac;
 
 use crate::app::Transport;
+use crate::spec::NetworkKind;
 
 /// What is served at an address.
-pub(super) type Served = BTreeSet<(Transport, u16)>;
+pub type Served = BTreeSet<(Transport, u16)>;
 
 /// A switched part of the underlay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Segment {
+pub struct Segment {
     /// Its ranges.
-    pub(super) nets: BTreeSet<IpNet>,
+    pub nets: BTreeSet<IpNet>,
     /// The router's addresses, one for each range.
-    pub(super) routers: Vec<IpNet>,
+    pub routers: Vec<IpNet>,
     /// Hosts of endpoints that nobody else is.
-    pub(super) hosts: Vec<IpAddr>,
+    pub hosts: Vec<IpAddr>,
 }
 
 /// A pod with addresses of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodPlan {
+pub struct PodPlan {
     /// `namespace/name`.
-    pub(super) name: String,
-    pub(super) addresses: Vec<IpAddr>,
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A node.
 #[derive(Clone, Debug)]
-pub(super) struct NodePlan {
-    pub(super) name: Arc<str>,
-    pub(super) windows: bool,
-    pub(super) build: Option<Arc<str>>,
-    pub(super) segment: usize,
+pub struct NodePlan {
+    /// Its name.
+    pub name: Arc<str>,
+    /// It runs Windows.
+    pub windows: bool,
+    /// The build of Windows, such as `10.0.20348`.
+    pub build: Option<Arc<str>>,
+    /// Its segment of the underlay.
+    pub segment: usize,
     /// With the prefix of the segment.
-    pub(super) addresses: Vec<IpNet>,
-    pub(super) pod_cidrs: Vec<IpNet>,
-    pub(super) pods: Vec<PodPlan>,
+    pub addresses: Vec<IpNet>,
+    /// The ranges of its pods.
+    pub pod_cidrs: Vec<IpNet>,
+    /// Its pods with addresses of their own.
+    pub pods: Vec<PodPlan>,
     /// Pods on the host network, by the addresses that they have.
-    pub(super) host_pods: Vec<PodPlan>,
+    pub host_pods: Vec<PodPlan>,
 }
 
 /// All of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Topology {
-    pub(super) segments: Vec<Segment>,
-    pub(super) nodes: Vec<NodePlan>,
+pub struct Topology {
+    /// The switched parts of the underlay.
+    pub segments: Vec<Segment>,
+    /// The nodes.
+    pub nodes: Vec<NodePlan>,
     /// Hosts of endpoints outside of every segment.
-    pub(super) outsiders: Vec<IpAddr>,
-    pub(super) served: BTreeMap<IpAddr, Served>,
+    pub outsiders: Vec<IpAddr>,
+    /// What is served at each address.
+    pub served: BTreeMap<IpAddr, Served>,
     /// Addresses that the pods behind preserve-destination Services accept, by pod address.
-    pub(super) accepted: BTreeMap<IpAddr, BTreeSet<IpAddr>>,
+    pub accepted: BTreeMap<IpAddr, BTreeSet<IpAddr>>,
     /// External and ingress addresses.
-    pub(super) vips: BTreeSet<IpAddr>,
+    pub vips: BTreeSet<IpAddr>,
     /// Ranges that cluster addresses lie in.
-    pub(super) services: BTreeSet<IpNet>,
+    pub services: BTreeSet<IpNet>,
 }
 
 fn range(address: IpAddr, v4: u8, v6: u8) -> IpNet {
@@ -76,9 +88,18 @@ fn link(address: IpAddr) -> IpNet {
     range(address, 24, 64)
 }
 
+/// A locally administered MAC of a name: the same in every run.
+pub fn mac_of(name: &str) -> Mac {
+    let hash = name.bytes().fold(1 ^ 0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [a, b, c, ..] = hash.to_be_bytes();
+    Mac([0x02, 0x00, 0x5e, a, b, c])
+}
+
 impl Topology {
     /// Reads the cluster.
-    pub(super) fn of(cluster: &Cluster) -> Self {
+    pub fn of(cluster: &Cluster) -> Self {
         let mut topology = Self::default();
         let nodes: Vec<&NodeFacts> = cluster.nodes().filter(|node| !node.addresses.is_empty()).collect();
         for node in &nodes {
@@ -190,7 +211,7 @@ impl Topology {
 
     /// Ranges for the client outside, one for each family, in which nothing of the cluster lies: out of those that are
     /// kept for documentation (RFC 5737, RFC 3849) and measurements (RFC 2544).
-    pub(super) fn outside(&self) -> Vec<IpNet> {
+    pub fn outside(&self) -> Vec<IpNet> {
         let taken = |net: &IpNet| {
             let single = self.vips.iter().chain(&self.outsiders).any(|address| net.contains(address));
             let pods = self.nodes.iter().flat_map(|node| &node.pod_cidrs);
@@ -211,8 +232,23 @@ impl Topology {
             .collect()
     }
 
+    /// What pods reach with their own address, as a CNI plugin's configuration lists it.
+    pub fn exceptions(&self, kind: NetworkKind) -> Vec<IpNet> {
+        let mut nets = self.pod_cidrs();
+        nets.extend(&self.services);
+        if kind == NetworkKind::L2Bridge {
+            nets.extend(self.segments.iter().flat_map(|segment| &segment.nets));
+        }
+        nets
+    }
+
+    /// What belongs to the pod network although no node has it.
+    pub fn encapsulated(&self) -> Vec<IpNet> {
+        self.services.iter().copied().collect()
+    }
+
     /// The pod ranges of all nodes.
-    pub(super) fn pod_cidrs(&self) -> Vec<IpNet> {
+    pub fn pod_cidrs(&self) -> Vec<IpNet> {
         self.nodes.iter().flat_map(|node| node.pod_cidrs.iter().copied()).collect()
     }
 }
