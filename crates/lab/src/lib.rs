@@ -1,0 +1,19 @@
+//! A cluster's network on one Linux machine, with real packets.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`names`] | what a lab's namespaces, devices, folders and sockets are called |
+//! | [`netns`] | network namespaces: made, entered, removed |
+//! | [`plan`] | pure: a cluster's topology → namespaces, links, addresses, routes |
+//! | [`build`], [`linux`], [`nft`] | carries a plan out with iproute2 and nftables; Linux nodes and their Services |
+//! | [`tap`], [`offload`], [`pump`] | TAP devices, virtio-net headers, frames between devices and a switch |
+//! | [`daemon`] | a Windows node as a process: HNS, switch, pump, served to others |
+//! | [`supervisor`] | the process that keeps a lab: builds it, starts and restarts what belongs to it, ends it |
+//! | [`responder`], [`dns`] | what pods run: answers on container ports, names of Services |
+//! | [`exchange`], [`exec`] | one request from a namespace; any program in a pod |
+//!
+//! It must not know the proxy: what runs on nodes comes from outside.
+#![cfg(target_os = "linux")]
+
+pub mod handover;
+pub mod names;
