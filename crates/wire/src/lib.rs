@@ -14,6 +14,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod mac;
 pub mod nd;
+pub mod offload;
 mod packet;
 mod parse;
 #[cfg(test)]
@@ -29,5 +30,5 @@ pub use describe::{Description, describe};
 pub use error::{Header, Malformed, TooLong};
 pub use frame::{Arp, ArpOp, Fragment, Frame, Ip, Kind, L2, L4, TcpFlags, VlanTag, ethertype, proto};
 pub use mac::{Mac, ParseMacError};
-pub use packet::{HEADROOM, Packet};
+pub use packet::{HEADROOM, Offload, Packet};
 pub use parse::parse;

@@ -5,13 +5,40 @@ use std::fmt;
 /// Room in front of a new packet, in bytes: more than the largest outer header of VXLAN (74).
 pub const HEADROOM: usize = 128;
 
-/// An owned frame with headroom. Equal when the frames are, whatever the headroom.
+/// What the sender of a frame left to whoever puts it on a wire. It speaks of the innermost TCP or UDP header, and
+/// stays true while headers are rewritten and tunnels are put on and taken off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// The checksum is still to be computed; what the field holds means nothing.
+    pub checksum: bool,
+    /// The frame stands for several, each with this many bytes above TCP or UDP; 0: it is one.
+    pub segment: u16,
+}
+
+impl Offload {
+    /// Nothing was left.
+    pub const NONE: Self = Self { checksum: false, segment: 0 };
+}
+
+/// An owned frame with headroom. Equal when the frames are and what is left to do with them, whatever the headroom.
 pub struct Packet {
+    /// Initialised throughout, so that a buffer can be used again without being cleared.
     buffer: Vec<u8>,
-    /// Where the frame begins; at most the buffer's length.
-    start: usize,
+    /// Where the frame begins; at most `end`.
+    start: u32,
+    /// Where it ends; at most the buffer's length.
+    end: u32,
     /// The headroom that [`Packet::copy_from`] restores.
-    fresh: usize,
+    fresh: u32,
+    /// What is still to be done.
+    pub offload: Offload,
+}
+
+/// A length as it is kept: frames are far from 4 GiB.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a frame has at most 64 KiB and some headers")]
+const fn short(length: usize) -> u32 {
+    length as u32
 }
 
 impl Packet {
@@ -25,25 +52,61 @@ impl Packet {
         let mut buffer = Vec::with_capacity(headroom + frame.len());
         buffer.resize(headroom, 0);
         buffer.extend_from_slice(frame);
-        Self { buffer, start: headroom, fresh: headroom }
+        let (start, end) = (short(headroom), short(buffer.len()));
+        Self { buffer, start, end, fresh: start, offload: Offload::NONE }
+    }
+
+    /// An empty frame in a buffer for frames of up to this many bytes, with [`HEADROOM`] in front: for
+    /// [`Packet::refill`].
+    pub fn with_room(bytes: usize) -> Self {
+        let buffer = vec![0; HEADROOM + bytes];
+        let start = short(HEADROOM);
+        Self { buffer, start, end: start, fresh: start, offload: Offload::NONE }
+    }
+
+    /// Has a new frame written into the buffer, behind `prefix` bytes that do not belong to it ([`Packet::prefix`]).
+    /// `write` is given all the room there is and returns how many bytes of it count, the prefix included. What is
+    /// left to do is nothing, until said otherwise. An error leaves an empty frame.
+    #[inline]
+    pub fn refill<E>(
+        &mut self,
+        prefix: usize,
+        write: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        self.start = self.fresh;
+        self.end = self.fresh;
+        self.offload = Offload::NONE;
+        let from = (self.fresh as usize).saturating_sub(prefix);
+        let room = self.buffer.get_mut(from..).unwrap_or_default();
+        let length = room.len();
+        let written = write(room)?.min(length);
+        self.end = short((from + written).max(self.fresh as usize));
+        Ok(())
+    }
+
+    /// Bytes in front of the frame, where the headroom has so many.
+    #[inline]
+    pub fn prefix(&self, bytes: usize) -> &[u8] {
+        let start = self.start as usize;
+        self.buffer.get(start.saturating_sub(bytes)..start).unwrap_or_default()
     }
 
     /// The frame.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        self.buffer.get(self.start..).unwrap_or_default()
+        self.buffer.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
     /// The frame, to be changed in place.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(self.start..).unwrap_or_default()
+        self.buffer.get_mut(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
     /// Bytes of the frame.
     #[inline]
     pub fn len(&self) -> usize {
-        self.buffer.len() - self.start
+        (self.end - self.start) as usize
     }
 
     /// Whether no byte is left.
@@ -55,23 +118,30 @@ impl Packet {
     /// Room in front of the frame, in bytes.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.start
+        self.start as usize
+    }
+
+    /// Bytes that the buffer has room for behind the headroom that it was made with.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.buffer.len() - self.fresh as usize
     }
 
     /// Grows the frame by `n` bytes in front and returns these (old content, to be overwritten); `None`, and no
     /// change, when the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
-        let start = self.start.checked_sub(n)?;
-        let room = self.buffer.get_mut(start..self.start)?;
-        self.start = start;
+        let old = self.start as usize;
+        let start = old.checked_sub(n)?;
+        let room = self.buffer.get_mut(start..old)?;
+        self.start = short(start);
         Some(room)
     }
 
     /// Grows the frame by `n` bytes in front, moving it to a larger buffer when the headroom is smaller.
     #[inline]
     pub fn push_or_grow(&mut self, n: usize) -> &mut [u8] {
-        if n > self.start {
+        if n > self.start as usize {
             self.grow(n);
         }
         self.push(n).unwrap_or_default()
@@ -79,9 +149,10 @@ impl Packet {
 
     #[cold]
     fn grow(&mut self, n: usize) {
-        let missing = n - self.start + self.fresh;
+        let missing = n - self.start as usize + self.fresh as usize;
         self.buffer.splice(..0, std::iter::repeat_n(0, missing));
-        self.start += missing;
+        self.start += short(missing);
+        self.end += short(missing);
     }
 
     /// Drops `n` bytes in front; `false`, and no change, when the frame is shorter.
@@ -89,7 +160,7 @@ impl Packet {
     pub fn pull(&mut self, n: usize) -> bool {
         let fits = n <= self.len();
         if fits {
-            self.start += n;
+            self.start += short(n);
         }
         fits
     }
@@ -97,17 +168,22 @@ impl Packet {
     /// Cuts the frame to at most `n` bytes.
     #[inline]
     pub fn truncate(&mut self, n: usize) {
-        self.buffer.truncate(self.start.saturating_add(n));
+        if n < self.len() {
+            self.end = self.start + short(n);
+        }
     }
 
     /// Adds bytes at the end.
     pub fn append(&mut self, bytes: &[u8]) {
+        self.buffer.truncate(self.end as usize);
         self.buffer.extend_from_slice(bytes);
+        self.end = short(self.buffer.len());
     }
 
     /// The frame without its headroom.
     pub fn into_vec(mut self) -> Vec<u8> {
-        self.buffer.drain(..self.start);
+        self.buffer.truncate(self.end as usize);
+        self.buffer.drain(..self.start as usize);
         self.buffer
     }
 
@@ -116,21 +192,31 @@ impl Packet {
     #[inline]
     pub fn copy_from(&mut self, frame: &[u8]) {
         self.start = self.fresh;
-        self.buffer.truncate(self.fresh);
-        self.buffer.resize(self.fresh, 0);
-        self.buffer.extend_from_slice(frame);
+        self.offload = Offload::NONE;
+        let (start, end) = (self.fresh as usize, self.fresh as usize + frame.len());
+        if let Some(room) = self.buffer.get_mut(start..end) {
+            room.copy_from_slice(frame);
+        } else {
+            self.buffer.truncate(start);
+            self.buffer.resize(start, 0);
+            self.buffer.extend_from_slice(frame);
+        }
+        self.end = short(end);
     }
 }
 
 impl Clone for Packet {
     fn clone(&self) -> Self {
-        Self { buffer: self.buffer.clone(), start: self.start, fresh: self.fresh }
+        let end = self.end as usize;
+        // A buffer with room for more is not copied whole.
+        let buffer = self.buffer.get(..end).unwrap_or_default().to_vec();
+        Self { buffer, ..*self }
     }
 
     fn clone_from(&mut self, source: &Self) {
         self.buffer.clone_from(&source.buffer);
-        self.start = source.start;
-        self.fresh = source.fresh;
+        (self.start, self.end) = (source.start, source.end);
+        (self.fresh, self.offload) = (source.fresh, source.offload);
     }
 }
 
@@ -142,7 +228,7 @@ impl Default for Packet {
 
 impl PartialEq for Packet {
     fn eq(&self, other: &Self) -> bool {
-        self.data() == other.data()
+        self.data() == other.data() && self.offload == other.offload
     }
 }
 
@@ -153,6 +239,9 @@ impl fmt::Debug for Packet {
         write!(f, "Packet({} bytes:", self.len())?;
         for byte in self.data().iter().take(64) {
             write!(f, " {byte:02x}")?;
+        }
+        if self.offload != Offload::NONE {
+            write!(f, " {:?}", self.offload)?;
         }
         f.write_str(if self.len() > 64 { " …)" } else { ")" })
     }
@@ -190,6 +279,30 @@ mod tests {
         assert_eq!(packet.len(), 11);
         packet.push_or_grow(1).copy_from_slice(b"x");
         assert_eq!(packet.data(), b"xheaderframe");
+    }
+
+    #[test]
+    fn a_refilled_buffer_holds_the_new_frame_only() {
+        let mut packet = Packet::with_room(8);
+        packet.copy_from(b"12345678");
+        packet.offload.checksum = true;
+        let read = |room: &mut [u8]| {
+            assert_eq!(room.len(), 10);
+            room[..5].copy_from_slice(b"hdabc");
+            Ok::<_, ()>(5)
+        };
+        packet.refill(2, read).unwrap();
+        assert_eq!((packet.prefix(2), packet.data()), (&b"hd"[..], &b"abc"[..]));
+        assert_eq!((packet.offload, packet.headroom(), packet.capacity()), (Offload::NONE, HEADROOM, 8));
+        packet.append(b"d");
+        assert_eq!(packet.clone().into_vec(), b"abcd");
+        // Shorter than the prefix, nothing at all, too much.
+        assert_eq!(packet.refill(2, |_| Ok::<_, ()>(1)), Ok(()));
+        assert!(packet.is_empty());
+        assert_eq!(packet.refill(0, |_| Err("no")), Err("no"));
+        assert!(packet.is_empty());
+        packet.refill(0, |_| Ok::<_, ()>(99)).unwrap();
+        assert!(packet.len() <= 8);
     }
 
     #[test]

@@ -104,6 +104,13 @@ const UNUSUAL: HtFlags =
 /// SYN, FIN and RST change a connection.
 const EVENTFUL: u8 = 1 | 2 | 4;
 
+/// The length of the longest IP packet that a frame of several segments becomes.
+#[cold]
+fn segmented(packet: &Packet, meta: &Meta) -> u32 {
+    let tcp = meta.proto == wire::proto::TCP;
+    wire::offload::wire_len(packet, meta.ip.into(), meta.l4.into(), meta.ip_len, tcp)
+}
+
 impl Port {
     /// The flow of a packet, for a first pass over a batch.
     #[inline]
@@ -195,6 +202,9 @@ impl Port {
             Direction::In => u16::MAX,
         };
         let mut size = u32::from(meta.ip_len);
+        if packet.offload.segment != 0 {
+            size = segmented(packet, meta);
+        }
         if ht.flags.contains(HtFlags::PUSH) {
             size += self.overhead(ht.extra) + u32::from(meta.ip - meta.outer);
         } else if meta.outer != 0 && !ht.flags.contains(HtFlags::POP) {
@@ -372,7 +382,8 @@ impl Port {
         let tunnelled = meta.outer != 0 && !ht.flags.contains(HtFlags::POP);
         let extra = if pushes { self.overhead(ht.extra) + u32::from(meta.ip - meta.outer) } else { 0 };
         let room = u32::from(mtu).saturating_sub(extra);
-        if A::V6 || meta.df || tunnelled {
+        // A frame of several segments is TCP's, whose sender learns the size, or a sender's that chose it.
+        if A::V6 || meta.df || tunnelled || packet.offload.segment != 0 {
             let kind = if A::V6 {
                 wire::build::IcmpError::PacketTooBig { mtu: room }
             } else {
@@ -383,6 +394,7 @@ impl Port {
             }
             return self.drop(direction, DropReason::MtuExceeded, None, packet, ctx);
         }
+        wire::offload::complete(packet, ctx.shared.settings.vxlan_port);
         // Rewritten in whole, because some checksums cover what will be in several pieces; then cut; then wrapped.
         let plain = Ht { flags: ht.flags - HtFlags::PUSH, ..*ht };
         if self.write(direction, &plain, target, meta, packet, ctx) == Step::Drop {

@@ -12,6 +12,7 @@ mod fragments;
 mod life;
 mod nat;
 mod observing;
+mod offloads;
 mod policy;
 mod reference;
 mod tunnels;
