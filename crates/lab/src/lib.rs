@@ -15,5 +15,7 @@
 //! It must not know the proxy: what runs on nodes comes from outside.
 #![cfg(target_os = "linux")]
 
+pub mod exchange;
 pub mod handover;
 pub mod names;
+pub mod responder;
