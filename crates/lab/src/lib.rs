@@ -18,4 +18,10 @@
 pub mod exchange;
 pub mod handover;
 pub mod names;
+pub mod netns;
+pub mod offload;
+pub mod plan;
+pub mod pump;
 pub mod responder;
+pub mod shadow;
+pub mod tap;

@@ -21,4 +21,4 @@ pub mod topology;
 pub mod windows;
 
 pub use furnish::{Egress, FurnishError, Furnished, Furnisher};
-pub use spec::{NetworkKind, NodeSpec, Peer, PodSpec, SpecError};
+pub use spec::{NetworkKind, NodeSpec, Peer, PodSpec, SpecError, tunnel_mac};

@@ -297,7 +297,7 @@ impl Device for LinuxNode {
 }
 
 /// The MAC that the bridge plugin gives a pod: its prefix and the address.
-fn pod_mac(address: IpAddr) -> Mac {
+pub fn pod_mac(address: IpAddr) -> Mac {
     let [a, b, c, d] = match address {
         IpAddr::V4(v4) => v4.octets(),
         IpAddr::V6(v6) => {

@@ -221,7 +221,7 @@ fn adapter_mac(name: &str) -> [u8; 6] {
 
 /// The tunnel device's MAC as its agent announces it, else one of the address: locally administered, as Linux'
 /// VXLAN devices have.
-pub(crate) fn tunnel_mac(announced: Option<[u8; 6]>, address: IpAddr) -> String {
+pub fn tunnel_mac(announced: Option<[u8; 6]>, address: IpAddr) -> String {
     let mac = announced.unwrap_or_else(|| {
         let [a, b, c, d] = match address {
             IpAddr::V4(v4) => v4.octets(),
