@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::derive::{self, Derivation};
 use crate::model::{Perspective, ServiceKey, ServiceView};
+use crate::naming::{self, Naming};
 use crate::record::{
     Change, NodeFacts, Object, ObjectKind, ObjectRef, PodFacts, ServiceRecord, SkipReason, SliceRecord,
 };
@@ -159,6 +160,42 @@ impl Cluster {
     /// Why a known Service is not served.
     pub fn skip_reason(&self, key: &ServiceKey) -> Option<&SkipReason> {
         self.services.get(key)?.record.as_ref()?.skip.as_ref()
+    }
+
+    /// What the names of Services mean that have no cluster IP, sorted by Service. Reads all slices: for whoever makes a
+    /// zone of names, not for a proxy.
+    pub fn named(&self) -> impl Iterator<Item = (ServiceKey, Naming)> {
+        let mut labelled: BTreeMap<ServiceKey, Vec<&SliceRecord>> = BTreeMap::new();
+        for slice in self.slices.values() {
+            if let Some(service) = &slice.headless {
+                let key = ServiceKey { namespace: slice.namespace.clone(), name: service.clone() };
+                labelled.entry(key).or_default().push(slice);
+            }
+        }
+        self.services.iter().filter_map(move |(key, state)| {
+            let record = state.record.as_deref()?;
+            let naming = match record.skip.as_ref()? {
+                SkipReason::ExternalName => Naming::External(record.external_name.clone()?),
+                SkipReason::Headless => {
+                    let labelled = labelled.get(key).into_iter().flatten().copied();
+                    let mut slices = state.slices.values().map(|slice| &**slice).chain(labelled).peekable();
+                    Naming::Headless(if slices.peek().is_some() || record.selector.is_empty() {
+                        naming::listed(slices)
+                    } else {
+                        naming::derived(record, self.pods_in(&key.namespace))
+                    })
+                }
+                SkipReason::NoClusterIp | SkipReason::OtherProxy(_) => return None,
+            };
+            Some((key.clone(), naming))
+        })
+    }
+
+    /// The Pods of a namespace, sorted by name.
+    fn pods_in(&self, namespace: &Arc<str>) -> impl Iterator<Item = &PodFacts> {
+        let first = (namespace.clone(), Arc::from(""));
+        let pods = self.pods.range(first..).take_while(move |((other, _), _)| other == namespace);
+        pods.map(|(_, pod)| &**pod)
     }
 
     /// Whether the endpoints of a Service are derived from Pods, because no slice is known for it.

@@ -105,7 +105,7 @@ fn first_label(service: &ServiceRecord) -> Option<LabelKey> {
     Some((service.key.namespace.clone(), key.clone(), value.clone()))
 }
 
-fn selects(service: &ServiceRecord, pod: &PodFacts) -> bool {
+pub(crate) fn selects(service: &ServiceRecord, pod: &PodFacts) -> bool {
     pod.namespace == service.key.namespace
         && service.selector.iter().all(|(key, value)| pod.labels.get(key) == Some(&**value))
 }
@@ -138,6 +138,7 @@ pub(crate) fn slices<'a>(
                 namespace: service.key.namespace.clone(),
                 name: format!("{}-derived-{i}", service.key.name).into(),
                 service: Some(service.key.name.clone()),
+                headless: None,
                 family,
                 ports: ports.into_boxed_slice(),
                 endpoints: endpoints.into_boxed_slice(),
@@ -148,7 +149,7 @@ pub(crate) fn slices<'a>(
 }
 
 /// The Pod's numbers for the service ports. A named port that the Pod does not have is left out.
-fn slice_ports(service: &ServiceRecord, pod: &PodFacts) -> Vec<SlicePort> {
+pub(crate) fn slice_ports(service: &ServiceRecord, pod: &PodFacts) -> Vec<SlicePort> {
     let mut ports: Vec<SlicePort> = service
         .ports
         .iter()
@@ -190,5 +191,6 @@ fn endpoint(
         zone,
         pod: Some(format!("{}/{}", pod.namespace, pod.name).into()),
         hints,
+        hostname: pod.hostname_under(&service.key.name),
     }
 }

@@ -11,6 +11,7 @@
 //! | [`record`](crate::Object) | a Kubernetes object cut down to what is used, with its faults |
 //! | `selection`, `limit` | pure functions: which endpoints serve, and which of too many are kept |
 //! | `view` | records of one Service to a [`ServiceView`] |
+//! | `naming` | what only names need: headless and ExternalName Services |
 //! | `derive` | the slices that the endpoint slice controller would write, for clusters given as plain Pods |
 //! | [`Cluster`] | the store: cost follows the change |
 //! | [`source`] | where objects come from |
@@ -52,6 +53,7 @@ mod derive;
 mod intern;
 mod limit;
 mod model;
+mod naming;
 mod record;
 mod selection;
 pub mod source;
@@ -63,6 +65,7 @@ pub use model::{
     Affinity, Endpoint, IpFamily, LeftOut, LeftOutReason, Perspective, Protocol, ServiceKey, ServiceKind,
     ServicePort, ServiceView, TrafficPolicy,
 };
+pub use naming::{NamedEndpoint, Naming};
 pub use record::{
     Change, Fault, NodeFacts, Object, ObjectKind, ObjectRef, OverlayFacts, PodFacts, RecordError,
     ServiceRecord, SkipReason, SliceRecord,

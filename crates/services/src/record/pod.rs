@@ -38,6 +38,8 @@ pub struct PodFacts {
     /// It is being deleted.
     pub terminating: bool,
     pub(crate) labels: Labels,
+    /// `spec.hostname` and `spec.subdomain`, if it has both.
+    pub(crate) host: Option<Box<(Arc<str>, Arc<str>)>>,
     /// In the order of containers and ports.
     pub(crate) named_ports: Box<[NamedPort]>,
     pub(crate) faults: Box<[Fault]>,
@@ -47,6 +49,12 @@ impl PodFacts {
     /// It has run to its end and will not run again.
     pub fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+
+    /// Its host name below the name of a Service: only the Service that its subdomain names has one.
+    pub(crate) fn hostname_under(&self, service: &str) -> Option<Arc<str>> {
+        let (hostname, subdomain) = self.host.as_deref()?;
+        (&**subdomain == service).then(|| hostname.clone())
     }
 
     /// The number of the container port with this name and protocol: the first one, in the order of the Pod.
@@ -102,10 +110,16 @@ impl TryFrom<&Pod> for PodFacts {
             ready,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             labels: Labels::new(labels.map(|(k, v)| (k.as_str(), v.as_str()))),
+            host: spec.and_then(host),
             named_ports: spec.map(|s| named_ports(s, &mut faults)).unwrap_or_default(),
             faults: faults.finish(),
         })
     }
+}
+
+fn host(spec: &PodSpec) -> Option<Box<(Arc<str>, Arc<str>)>> {
+    let given = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
+    Some(Box::new((given(&spec.hostname)?, given(&spec.subdomain)?)))
 }
 
 fn ips(status: Option<&PodStatus>, faults: &mut Faults) -> Vec<IpAddr> {

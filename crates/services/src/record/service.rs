@@ -79,6 +79,8 @@ pub struct ServiceRecord {
     pub(crate) selector: Box<[(Arc<str>, Arc<str>)]>,
     pub(crate) publish_not_ready: bool,
     pub(crate) distribution: Option<Distribution>,
+    /// Of an ExternalName Service only.
+    pub(crate) external_name: Option<Arc<str>>,
     pub(crate) faults: Box<[Fault]>,
 }
 
@@ -93,7 +95,12 @@ impl ServiceRecord {
         self.skip.as_ref()
     }
 
-    fn skipped(key: ServiceKey, skip: SkipReason) -> Self {
+    /// A Service that is not served keeps what its name means.
+    fn skipped(key: ServiceKey, skip: SkipReason, spec: &ServiceSpec) -> Self {
+        // A proxy does not look at the fields, so their faults are not told.
+        let headless = (skip == SkipReason::Headless).then_some(spec);
+        let external = (skip == SkipReason::ExternalName).then_some(spec);
+        let external_name = external.and_then(|spec| spec.external_name.as_deref());
         Self {
             key,
             skip: Some(skip),
@@ -102,15 +109,18 @@ impl ServiceRecord {
             external_ips: Box::default(),
             ingress_ips: Box::default(),
             source_ranges: Box::default(),
-            ports: Box::default(),
+            ports: headless
+                .map(|spec| ports(ServiceKind::ClusterIp, spec, &mut Faults::default()))
+                .unwrap_or_default(),
             affinity: Affinity::None,
             internal_policy: TrafficPolicy::Cluster,
             external_policy: TrafficPolicy::Cluster,
             health_check_node_port: None,
             preserve_destination: false,
-            selector: Box::default(),
-            publish_not_ready: false,
+            selector: headless.map(selector).unwrap_or_default(),
+            publish_not_ready: headless.and_then(|spec| spec.publish_not_ready_addresses).unwrap_or(false),
             distribution: None,
+            external_name: external_name.filter(|name| !name.is_empty()).map(Arc::from),
             faults: Box::default(),
         }
     }
@@ -125,7 +135,7 @@ impl TryFrom<&Service> for ServiceRecord {
         let empty = ServiceSpec::default();
         let spec = service.spec.as_ref().unwrap_or(&empty);
         if let Some(skip) = skip_reason(service, spec) {
-            return Ok(Self::skipped(key, skip));
+            return Ok(Self::skipped(key, skip, spec));
         }
 
         let mut faults = Faults::default();
@@ -150,6 +160,7 @@ impl TryFrom<&Service> for ServiceRecord {
             selector: selector(spec),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
             distribution: distribution(spec),
+            external_name: None,
             cluster_ips,
             external_ips,
             ingress_ips,

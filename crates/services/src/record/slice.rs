@@ -43,17 +43,21 @@ pub(crate) struct EndpointRecord {
     pub(crate) zone: Option<Arc<str>>,
     pub(crate) pod: Option<Arc<str>>,
     pub(crate) hints: Option<Arc<Hints>>,
+    /// Its host name below the Service's name; for DNS only.
+    pub(crate) hostname: Option<Arc<str>>,
 }
 
 /// An EndpointSlice cut down to what is used.
 ///
-/// A slice that no proxy uses (no service name, headless, FQDN addresses) keeps its identity and nothing else.
+/// A slice that nobody uses (no service name, FQDN addresses) keeps its identity and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceRecord {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
-    /// The Service it belongs to; `None` when nobody uses it.
+    /// The Service it belongs to; `None` when no proxy uses it.
     pub(crate) service: Option<Arc<str>>,
+    /// The headless Service it belongs to, which DNS answers for.
+    pub(crate) headless: Option<Arc<str>>,
     pub(crate) family: IpFamily,
     /// Sorted.
     pub(crate) ports: Box<[SlicePort]>,
@@ -79,6 +83,7 @@ impl SliceRecord {
             namespace,
             name,
             service: None,
+            headless: None,
             family: IpFamily::V4,
             ports: Box::default(),
             endpoints: Box::default(),
@@ -97,9 +102,7 @@ impl TryFrom<&EndpointSlice> for SliceRecord {
         let Some(service) = label(SERVICE_NAME_LABEL).filter(|s| !s.is_empty()) else {
             return Ok(Self::unused(namespace, name, faults));
         };
-        if label(HEADLESS_LABEL).is_some() {
-            return Ok(Self::unused(namespace, name, faults));
-        }
+        let headless = label(HEADLESS_LABEL).map(|_| Arc::from(service));
         let family = match slice.address_type.as_str() {
             "IPv4" => IpFamily::V4,
             "IPv6" => IpFamily::V6,
@@ -127,7 +130,8 @@ impl TryFrom<&EndpointSlice> for SliceRecord {
         Ok(Self {
             namespace,
             name,
-            service: Some(service.into()),
+            service: if headless.is_none() { Some(service.into()) } else { None },
+            headless,
             family,
             ports: ports.into_boxed_slice(),
             endpoints: endpoints.into_boxed_slice(),
@@ -181,6 +185,7 @@ impl Reader {
             zone: self.pool.get_some(api.zone.as_deref()),
             pod,
             hints: self.hints(api),
+            hostname: api.hostname.as_deref().filter(|name| !name.is_empty()).map(Arc::from),
         })
     }
 
