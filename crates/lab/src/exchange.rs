@@ -1,8 +1,8 @@
 //! One request with real sockets, as the emulated programs of `node::app` make them, and a steady load of such requests.
 //!
-//! A socket belongs to the network namespace of the thread that makes it: everything here works in the namespace that
-//! the calling thread is in, so that callers run it by [`Netns::run`](crate::netns::Netns::run). It must not know labs,
-//! pods or nodes: an address is all that it is given.
+//! A socket belongs to the network namespace of the thread that makes it: what is not given a [`Netns`] works in the
+//! namespace that the calling thread is in, and callers run it by [`Netns::run`]. It must not know labs, pods or nodes:
+//! an address is all that it is given.
 
 mod load;
 mod refusal;
@@ -17,6 +17,8 @@ use node::app::{self, Answer, Exchange, Outcome, Request, Transport};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+
+use crate::netns::{Netns, NetnsError};
 
 pub use load::{Failure, Kept, Load, LoadGenerator, Report, What};
 
@@ -36,6 +38,11 @@ pub fn exchange(request: &Request, clock: &dyn Clock) -> Exchange {
     };
     let took = clock.now().saturating_sub(started);
     Exchange { request: request.clone(), from, started, took, outcome }
+}
+
+/// Makes one exchange from a namespace.
+pub fn exchange_in(netns: &Netns, request: &Request, clock: &dyn Clock) -> Result<Exchange, NetnsError> {
+    netns.run(|| exchange(request, clock))
 }
 
 fn tcp(request: &Request, deadline: Deadline<'_>) -> (Option<SocketAddr>, Outcome) {

@@ -15,7 +15,10 @@
 //! It must not know the proxy: what runs on nodes comes from outside.
 #![cfg(target_os = "linux")]
 
+pub mod daemon;
+pub mod dns;
 pub mod exchange;
+pub mod exec;
 pub mod handover;
 pub mod names;
 pub mod netns;
