@@ -60,7 +60,7 @@ impl SwitchHandle {
     }
 
     /// Moves packets through the switch.
-    pub(super) fn transmit(
+    pub fn transmit(
         &self,
         port: Uuid,
         packets: &mut Vec<Packet>,
@@ -71,12 +71,12 @@ impl SwitchHandle {
     }
 
     /// Moves packets on that waited for a next hop.
-    pub(super) fn resume(&self, pending: Vec<Pending>, env: &mut Env<'_>, out: &mut Output) {
+    pub fn resume(&self, pending: Vec<Pending>, env: &mut Env<'_>, out: &mut Output) {
         self.shared.lock().switch.resume(pending, env, out);
     }
 
     /// Takes out some of what has expired.
-    pub(super) fn sweep(&self, now: Duration) {
+    pub fn sweep(&self, now: Duration) {
         /// How many entries are looked at.
         const BUDGET: u32 = 4096;
         self.shared.lock().switch.sweep(now, BUDGET);
