@@ -194,7 +194,7 @@ pub struct WireError {
     pub detail: Option<String>,
     /// Whatever else a service has to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<Value>,
+    pub data: Option<Box<Value>>,
 }
 
 impl From<hcn::Error> for WireError {

@@ -55,7 +55,7 @@ pub struct CallError {
     /// What is wrong, for people.
     pub message: String,
     /// Whatever else there is to say.
-    pub data: Option<Value>,
+    pub data: Option<Box<Value>>,
 }
 
 impl CallError {
@@ -82,7 +82,7 @@ impl CallError {
     /// Adds what else there is to say.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
-        self.data = Some(data);
+        self.data = Some(Box::new(data));
         self
     }
 }

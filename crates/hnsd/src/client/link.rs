@@ -30,7 +30,7 @@ use crate::service::{CallError, ErrorKind};
 const HELLO_BYTES: usize = 1024 * 1024;
 
 /// How many bytes are read at a time.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 16 * 1024;
 
 type Answer = Result<Option<Box<RawValue>>, WireError>;
 
@@ -81,7 +81,7 @@ impl Link {
                 token: token.map(|token| token.secret().to_owned()),
             },
         };
-        let hello = frame::encode(&hello, HELLO_BYTES).map_err(|error| protocol(address, error))?;
+        let hello = frame::encode(&hello, HELLO_BYTES).map_err(|error| protocol(address, &error))?;
         // A server that turns this client away may have closed before the hello is written; what it said counts.
         let sent = stream.write_all(&hello);
         let mut decoder = Decoder::new(HELLO_BYTES);
@@ -92,9 +92,9 @@ impl Link {
             (Ok(ServerMessage { error: Some(error), .. }), _) => {
                 return Err(ConnectError::Refused { address: address.clone(), error: error.into() });
             }
-            (Ok(_), _) => return Err(protocol(address, "its first frame is no hello")),
+            (Ok(_), _) => return Err(protocol(address, &"its first frame is no hello")),
             (Err(Broken::Io(source)), _) | (_, Err(source)) => return Err(unreachable(source)),
-            (Err(Broken::Content(reason)), _) => return Err(protocol(address, reason)),
+            (Err(Broken::Content(reason)), _) => return Err(protocol(address, &reason)),
         };
         stream.set_times(None, Some(options.patience)).map_err(unreachable)?;
         decoder.set_limit(options.answer_bytes);
@@ -129,7 +129,7 @@ impl Link {
         timeout: Option<Duration>,
     ) -> Answer {
         let frame = self.frame(id, asked)?;
-        let subscribes = subscriber.is_some();
+        let is_subscription = subscriber.is_some();
         let (sender, answer) = sync_channel(1);
         {
             let mut waiting = self.waiting.lock();
@@ -156,7 +156,7 @@ impl Link {
                 Err(CallError::new(ErrorKind::TimedOut, why).into())
             }
         });
-        if subscribes && let Err(error) = &answered {
+        if is_subscription && let Err(error) = &answered {
             let forgotten = self.forget(id);
             if error.kind == ErrorKind::TimedOut && forgotten {
                 // It may come about yet.
@@ -250,9 +250,10 @@ impl Link {
         } else if let Some(subscription) = subscription {
             let subscriber = {
                 let mut waiting = self.waiting.lock();
-                match end {
-                    true => waiting.subscribers.remove(&subscription),
-                    false => waiting.subscribers.get(&subscription).cloned(),
+                if end {
+                    waiting.subscribers.remove(&subscription)
+                } else {
+                    waiting.subscribers.get(&subscription).cloned()
                 }
             };
             match subscriber.as_deref() {
@@ -294,7 +295,7 @@ fn disconnected(sink: &NotificationSink) {
     sink(&Notification { kind: NotificationKind::ServiceDisconnect, id: None, data: String::new() });
 }
 
-fn protocol(address: &Address, reason: impl ToString) -> ConnectError {
+fn protocol(address: &Address, reason: &impl ToString) -> ConnectError {
     ConnectError::Protocol { address: address.clone(), reason: reason.to_string() }
 }
 

@@ -119,6 +119,13 @@ struct Shared {
     link: Mutex<Option<Arc<Link>>>,
 }
 
+/// A request that was answered.
+struct Begun {
+    link: Arc<Link>,
+    id: u64,
+    answer: Option<Box<RawValue>>,
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(link) = self.link.get_mut().take() {
@@ -185,7 +192,7 @@ impl Remote {
     pub fn stream_extension(&self, method: &str, params: &Value) -> Result<RemoteStream, CallError> {
         let (sender, receiver) = stream::queue(self.shared.options.events);
         let asked = Asked { method, params, stream: true };
-        let (link, id, _) = self.request(&asked, Some(Subscriber::Stream(sender)))?;
+        let Begun { link, id, .. } = self.request(&asked, Some(Subscriber::Stream(sender)))?;
         Ok(RemoteStream::new(receiver, self.clone(), link, id))
     }
 
@@ -204,11 +211,11 @@ impl Remote {
         &self,
         asked: &Asked<'_, P>,
         subscriber: Option<Subscriber>,
-    ) -> Result<(Arc<Link>, u64, Option<Box<RawValue>>), WireError> {
+    ) -> Result<Begun, WireError> {
         let link = self.link().map_err(|error| CallError::new(ErrorKind::Unreachable, error.to_string()))?;
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let answer = link.request(id, asked, subscriber, self.shared.options.timeout)?;
-        Ok((link, id, answer))
+        Ok(Begun { link, id, answer })
     }
 
     fn call<T: DeserializeOwned>(
@@ -216,7 +223,7 @@ impl Remote {
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, WireError> {
-        let (_, _, answer) = self.request(&Asked { method, params, stream: false }, None)?;
+        let Begun { answer, .. } = self.request(&Asked { method, params, stream: false }, None)?;
         serde_json::from_str(answer.as_deref().map_or("null", RawValue::get)).map_err(|error| {
             CallError::new(ErrorKind::Other, format!("{method}: the answer is not understood: {error}"))
                 .into()
@@ -269,7 +276,8 @@ impl Hcn for Remote {
 
     fn subscribe(&self, sink: NotificationSink) -> hcn::Result<SubscriptionId> {
         let asked = Asked { method: method::SUBSCRIBE, params: &(), stream: false };
-        let (_, id, _) = self.request(&asked, Some(Subscriber::Hcn(sink))).map_err(WireError::into_hcn)?;
+        let Begun { id, .. } =
+            self.request(&asked, Some(Subscriber::Hcn(sink))).map_err(WireError::into_hcn)?;
         Ok(SubscriptionId(id))
     }
 

@@ -33,6 +33,9 @@ const CHUNK: usize = 16 * 1024;
 pub(super) enum Out {
     /// Goes out.
     Frame(Vec<u8>),
+    /// An answer goes out. Its call's place is free before the client can know it, or a client that does one call
+    /// after the other would be refused now and then.
+    Answer(Vec<u8>, OwnedSemaphorePermit),
     /// Goes out, and the connection ends.
     Last(Vec<u8>),
     /// The connection ends.
@@ -256,6 +259,10 @@ async fn write(mut writer: impl AsyncWrite + Unpin, mut outgoing: mpsc::Receiver
     while let Some(out) = outgoing.recv().await {
         let (bytes, last) = match out {
             Out::Frame(bytes) => (bytes, false),
+            Out::Answer(bytes, place) => {
+                drop(place);
+                (bytes, false)
+            }
             Out::Last(bytes) => (bytes, true),
             Out::End => break,
         };

@@ -91,8 +91,11 @@ pub(super) async fn begin(client: &Arc<Client>, frame: &[u8]) {
             let error = CallError::new(ErrorKind::Failed, "the call ended in a panic of the server's");
             answer(&client, id, Err(error.into()))
         });
+        let out = match out {
+            Out::Frame(bytes) => Out::Answer(bytes, place),
+            other => other,
+        };
         send(&client, out).await;
-        drop(place);
     });
 }
 

@@ -109,8 +109,8 @@ impl Listening {
         Ok(Self { socket: Socket::Unix(listener), token: None, traces: vec![Trace::of(path)] })
     }
 
-    pub(super) fn unix_listener(listener: UnixListener) -> Result<Self, ServerError> {
-        Ok(Self { socket: Socket::Unix(listener), token: None, traces: Vec::new() })
+    pub(super) fn unix_listener(listener: UnixListener) -> Self {
+        Self { socket: Socket::Unix(listener), token: None, traces: Vec::new() }
     }
 
     pub(super) fn tcp(listener: TcpListener, token_file: &Path) -> Result<Self, ServerError> {

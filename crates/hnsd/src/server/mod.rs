@@ -79,9 +79,10 @@ impl Server {
     }
 
     /// Serves a Unix socket that is listening already; its file, if it has one, stays.
-    pub fn unix_listener(mut self, listener: UnixListener) -> Result<Self, ServerError> {
-        self.sockets.push(Listening::unix_listener(listener)?);
-        Ok(self)
+    #[must_use]
+    pub fn unix_listener(mut self, listener: UnixListener) -> Self {
+        self.sockets.push(Listening::unix_listener(listener));
+        self
     }
 
     /// Listens on a port of 127.0.0.1 (0: one that is free) and leaves port and token in a file that only its owner
@@ -148,7 +149,10 @@ pub struct Running {
 
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("tcp", &self.addresses).field("files", &self.files()).finish()
+        f.debug_struct("Running")
+            .field("tcp", &self.addresses)
+            .field("files", &self.files())
+            .finish_non_exhaustive()
     }
 }
 

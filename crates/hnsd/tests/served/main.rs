@@ -2,5 +2,11 @@
 
 #![cfg(unix)]
 
+mod abuse;
+mod calls;
 mod conformance;
+mod documents;
+mod reconnect;
+mod sockets;
+mod streams;
 mod world;

@@ -1,11 +1,14 @@
 //! What the tests share: an emulated HNS that is served on a socket of its own.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hcn::Hcn;
 use hcn::time::{ManualClock, SeededEntropy};
 use hns::{Hns, Profile};
+use hnsd::frame::{self, Decoder};
 use hnsd::{Address, Call, CallError, Limits, Options, Remote, Running, Server, Service, StreamSink};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -94,5 +97,53 @@ impl World {
 
     pub(crate) fn remote(&self, actor: &str) -> Remote {
         Remote::connect(self.unix(), Options::actor(actor)).unwrap()
+    }
+}
+
+/// A client that speaks bytes.
+pub(crate) struct Raw {
+    pub(crate) stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Raw {
+    pub(crate) fn connect(world: &World) -> Self {
+        Self { stream: UnixStream::connect(world.socket()).unwrap(), decoder: Decoder::new(1 << 24) }
+    }
+
+    /// One that has said hello.
+    pub(crate) fn greeted(world: &World) -> Self {
+        let mut raw = Self::connect(world);
+        raw.send(&json!({ "hello": { "versions": [1], "actor": "raw" } }));
+        let hello = raw.receive().unwrap();
+        assert_eq!(hello["hello"]["version"], 1, "{hello}");
+        raw
+    }
+
+    pub(crate) fn send(&mut self, document: &Value) {
+        self.stream.write_all(&frame::encode(document, usize::MAX).unwrap()).unwrap();
+    }
+
+    /// The next document; `None`: the server has closed the connection.
+    pub(crate) fn receive(&mut self) -> Option<Value> {
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(frame) = self.decoder.next_frame().unwrap() {
+                return Some(serde_json::from_slice(&frame).unwrap());
+            }
+            match self.stream.read(&mut chunk) {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => self.decoder.feed(&chunk[..read]),
+            }
+        }
+    }
+
+    /// The error with which the server ends the connection.
+    pub(crate) fn last_words(&mut self) -> (String, String) {
+        let message = self.receive().expect("the server says why");
+        let error = &message["error"];
+        assert!(message.get("id").is_none(), "{message}");
+        assert_eq!(self.receive(), None, "and closes");
+        (error["kind"].as_str().unwrap().to_owned(), error["message"].as_str().unwrap().to_owned())
     }
 }
