@@ -36,6 +36,9 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { name: "a C compiler", probe: ("cc", &["--version"]), remedy: Remedy::Apt(&["gcc", "libc6-dev"]) },
     Tool { name: "git", probe: ("git", &["--version"]), remedy: Remedy::Apt(&["git"]) },
+    // The lab's networks are made with these.
+    Tool { name: "iproute2", probe: ("ip", &["-V"]), remedy: Remedy::Apt(&["iproute2"]) },
+    Tool { name: "nftables", probe: ("nft", &["--version"]), remedy: Remedy::Apt(&["nftables"]) },
     // Judges the captures that are written.
     Tool { name: "tshark", probe: ("tshark", &["--version"]), remedy: Remedy::Apt(&["tshark"]) },
     Tool {

@@ -17,14 +17,18 @@
 
 pub mod daemon;
 pub mod dns;
+pub mod build;
 pub mod exchange;
 pub mod exec;
 pub mod handover;
+pub mod linux;
 pub mod names;
 pub mod netns;
+pub mod nft;
 pub mod offload;
 pub mod plan;
 pub mod pump;
+pub mod record;
 pub mod responder;
 pub mod shadow;
 pub mod tap;

@@ -149,13 +149,33 @@ impl Netns {
         })
     }
 
-    /// Sets one of its network settings: `path` is below `/proc/sys/net`.
-    pub fn sysctl(&self, path: &str, value: &str) -> Result<(), NetnsError> {
-        let file = Path::new("/proc/sys/net").join(path);
-        self.run(|| fs::write(file, value))?.map_err(|error| {
-            let error = io::Error::new(error.kind(), format!("net/{path} = {value}: {error}"));
-            system(&self.name)("changing a setting", error)
-        })
+    /// Sets network settings of it: paths below `/proc/sys/net`, and values.
+    pub fn sysctls(&self, settings: &[(&str, &str)]) -> Result<(), NetnsError> {
+        self.write_sysctls(settings, |_| false)
+    }
+
+    /// The same; what this kernel does not know is left out.
+    pub fn optional_sysctls(&self, settings: &[(&str, &str)]) -> Result<(), NetnsError> {
+        self.write_sysctls(settings, |error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn write_sysctls(
+        &self,
+        settings: &[(&str, &str)],
+        forgiven: impl Fn(&io::Error) -> bool + Sync,
+    ) -> Result<(), NetnsError> {
+        self.run(|| {
+            for (path, value) in settings {
+                match fs::write(Path::new("/proc/sys/net").join(path), value) {
+                    Err(error) if !forgiven(&error) => {
+                        let error = io::Error::new(error.kind(), format!("net/{path} = {value}: {error}"));
+                        return Err(system(&self.name)("changing a setting", error));
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })?
     }
 
     /// Its name.

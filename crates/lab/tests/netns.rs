@@ -34,7 +34,7 @@ fn a_namespace_is_one_of_iproute2_s_and_lo_is_up() {
     let made = Netns::create(&name.0).unwrap();
     assert_eq!(made.name(), name.0);
     assert!(matches!(Netns::create(&name.0), Err(NetnsError::Exists(_))));
-    assert_eq!(Netns::list(&name.0).unwrap(), [name.0.clone()]);
+    assert_eq!(Netns::list(&name.0).unwrap(), std::slice::from_ref(&name.0));
     let (done, links) = ip(&["-n", &name.0, "-o", "link", "show"]);
     assert!(done && links.lines().count() == 1 && links.contains("lo: <LOOPBACK,UP,LOWER_UP>"), "{links}");
     let (done, identity) = ip(&["netns", "exec", &name.0, "readlink", "/proc/self/ns/net"]);
@@ -53,11 +53,12 @@ fn what_iproute2_made_is_opened_and_removed() {
     let name = Name::new();
     assert!(ip(&["netns", "add", &name.0]).0);
     let opened = Netns::open(&name.0).unwrap();
-    opened.sysctl("ipv4/ip_forward", "1").unwrap();
+    opened.sysctls(&[("ipv4/ip_forward", "1")]).unwrap();
     let set = opened.run(|| std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward")).unwrap().unwrap();
     assert_eq!(set.trim(), "1");
-    let error = opened.sysctl("ipv4/no_such_thing", "1").unwrap_err().to_string();
+    let error = opened.sysctls(&[("ipv4/no_such_thing", "1")]).unwrap_err().to_string();
     assert!(error.contains(&name.0) && error.contains("net/ipv4/no_such_thing = 1"), "{error}");
+    opened.optional_sysctls(&[("ipv4/no_such_thing", "1"), ("ipv4/ip_forward", "0")]).unwrap();
     Netns::delete(&name.0).unwrap();
     assert!(!ip(&["netns", "list"]).1.contains(&name.0));
 }

@@ -72,7 +72,7 @@ impl LinuxPlan {
             let Some(&mac) = tunnels.get(&peer.node) else { continue };
             let first = peer.pods.network();
             let route = Route::via(peer.pods, first, device);
-            namespace.routes.insert(Route { onlink: true, ..route });
+            namespace.add_routes([Route { onlink: true, ..route }]);
             namespace.neighbors.insert(Neighbor { device: device.clone(), address: first, mac });
             namespace.forwardings.insert(Forwarding { device: device.clone(), mac, node: peer.address });
         }
@@ -112,14 +112,14 @@ impl LabPlan {
         };
         if let Some(made) = self.namespaces.get_mut(&namespace) {
             made.devices.insert(POD_BRIDGE.to_owned(), Device::new(DeviceKind::Bridge, cni0));
-            made.routes.extend(
+            made.add_routes(
                 routers(node, input.topology).into_iter().map(|router| Route::default_by(router, "eth0")),
             );
             match input.settings.kind {
                 NetworkKind::Overlay => add_tunnel(made, &mut own, input, node),
                 NetworkKind::L2Bridge => {
                     let near = neighbors(node, input.topology).into_iter();
-                    made.routes.extend(near.map(|(pods, via)| Route::via(pods, via, "eth0")));
+                    made.add_routes(near.map(|(pods, via)| Route::via(pods, via, "eth0")));
                 }
             }
         }
@@ -151,8 +151,8 @@ impl LabPlan {
         let gateways: Vec<IpAddr> = gateways.iter().map(IpNet::addr).filter(has).collect();
         if let Some(made) = self.namespaces.get_mut(&namespace) {
             for gateway in gateways {
-                made.routes.insert(Route::on_link(gateway.into(), "eth0"));
-                made.routes.insert(Route::default_by(gateway, "eth0"));
+                let ways = [Route::on_link(gateway.into(), "eth0"), Route::default_by(gateway, "eth0")];
+                made.add_routes(ways);
             }
         }
         let hub_namespace = input.names.node(node);

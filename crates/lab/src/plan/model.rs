@@ -26,6 +26,15 @@ impl Namespace {
         Self { forwarding, ..Self::default() }
     }
 
+    /// Adds routes. Of two to the same destination the first one counts.
+    pub(super) fn add_routes(&mut self, routes: impl IntoIterator<Item = Route>) {
+        for route in routes {
+            if !self.routes.iter().any(|other| other.destination == route.destination) {
+                self.routes.insert(route);
+            }
+        }
+    }
+
     /// Its network settings, below `/proc/sys/net`. They are made before its devices, which inherit them.
     pub fn settings(&self) -> Vec<(String, &'static str)> {
         let mut settings = Vec::new();

@@ -51,7 +51,7 @@ impl LabPlan {
                 let routers = segment.routers.iter().map(IpNet::addr);
                 // A host has one address, and routes of its family only.
                 let routers = routers.filter(|router| router.is_ipv4() == address.is_ipv4());
-                made.routes.extend(routers.map(|router| Route::default_by(router, "eth0")));
+                made.add_routes(routers.map(|router| Route::default_by(router, "eth0")));
                 let owner = format!("host {address}");
                 let own = Address::on_link(with_prefix(address, &segment.nets));
                 let device = interface(&owner, "eth0", mtu, [own]);
@@ -64,7 +64,7 @@ impl LabPlan {
         {
             for node in &input.topology.nodes {
                 let lan = lan(node.segment);
-                router.routes.extend(pod_routes(node).map(|(pods, via)| Route::via(pods, via, &lan)));
+                router.add_routes(pod_routes(node).map(|(pods, via)| Route::via(pods, via, &lan)));
             }
         }
         Ok(())
@@ -78,7 +78,7 @@ impl LabPlan {
         let own: Vec<IpNet> = nets.iter().filter_map(|net| host(net, 9)).collect();
         let outsiders: BTreeSet<IpAddr> = input.topology.outsiders.iter().copied().collect();
         let made = self.namespace(outside.clone(), "the client outside", false)?;
-        made.routes.extend(wan.iter().map(|address| Route::default_by(address.addr(), "eth0")));
+        made.add_routes(wan.iter().map(|address| Route::default_by(address.addr(), "eth0")));
         let mtu = input.settings.mtu;
         let all = own.iter().copied().map(Address::on_link);
         let all = all.chain(outsiders.iter().copied().map(Address::passive));
@@ -91,7 +91,7 @@ impl LabPlan {
             router.devices.insert("wan".to_owned(), device);
             for address in outsiders {
                 let via = own.iter().map(IpNet::addr).find(|own| own.is_ipv4() == address.is_ipv4());
-                router.routes.extend(via.map(|via| Route::via(address.into(), via, "wan")));
+                router.add_routes(via.map(|via| Route::via(address.into(), via, "wan")));
             }
         }
         Ok(())
