@@ -12,7 +12,7 @@ use hcn::modify::{
 use hcn::namespace::NamespaceType;
 use hcn::network::{Ipam, IpamType, NetworkMode, Route, Subnet};
 use hcn::policy::PolicyList;
-use hcn::policy::endpoint::{EndpointPolicy, OutboundNat, SdnRoute};
+use hcn::policy::endpoint::{EndpointPolicy, NatFlags, OutboundNat, SdnRoute};
 use hcn::query::SchemaVersion;
 use hcn::{Endpoint, ErrorClass, Guid, Hcn, HcnExt, Kind, Namespace, Network, Policy, Query};
 use ipnet::IpNet;
@@ -51,6 +51,9 @@ pub struct Egress {
     pub exceptions: Vec<IpNet>,
     /// Destinations that belong to the pod network although no node has them: Services, the node itself (SDNRoute).
     pub encapsulated: Vec<IpNet>,
+    /// A pod may reach itself through a Service: the CNI plugin's loopback option of DSR, an OutBoundNAT policy for the
+    /// pod's own address.
+    pub loopback: bool,
 }
 
 /// Furnishes one HNS.
@@ -73,7 +76,12 @@ impl Egress {
             Policy::from(EndpointPolicy::SdnRoute(route))
         };
         let routes = texts(&self.encapsulated).into_iter().map(route);
-        std::iter::once(Policy::from(EndpointPolicy::OutboundNat(nat))).chain(routes).collect()
+        let own = addresses.iter().filter(|_| self.loopback).map(|own| {
+            let flags = if own.is_ipv6() { NatFlags::IPV6 } else { NatFlags::default() };
+            let nat = OutboundNat { destinations: vec![own.to_string()], flags, ..OutboundNat::default() };
+            Policy::from(EndpointPolicy::OutboundNat(nat))
+        });
+        std::iter::once(Policy::from(EndpointPolicy::OutboundNat(nat))).chain(routes).chain(own).collect()
     }
 }
 

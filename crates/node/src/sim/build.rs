@@ -56,6 +56,7 @@ pub(super) fn build(
     let egress = Egress {
         exceptions: topology.exceptions(settings.kind),
         encapsulated: topology.encapsulated(),
+        loopback: false,
     };
     for node in &mut windows {
         furnish(node, cluster, settings, &tunnels, &egress)?;

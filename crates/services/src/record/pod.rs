@@ -10,10 +10,11 @@ use crate::address;
 use crate::condition::ConditionKind;
 use crate::model::Protocol;
 
-/// A container port with a name.
+/// A container port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NamedPort {
-    pub(crate) name: Arc<str>,
+pub(crate) struct ContainerPort {
+    /// What Services may call it.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) protocol: Protocol,
     pub(crate) port: u16,
 }
@@ -41,7 +42,7 @@ pub struct PodFacts {
     /// `spec.hostname` and `spec.subdomain`, if it has both.
     pub(crate) host: Option<Box<(Arc<str>, Arc<str>)>>,
     /// In the order of containers and ports.
-    pub(crate) named_ports: Box<[NamedPort]>,
+    pub(crate) container_ports: Box<[ContainerPort]>,
     pub(crate) faults: Box<[Fault]>,
 }
 
@@ -57,9 +58,14 @@ impl PodFacts {
         (&**subdomain == service).then(|| hostname.clone())
     }
 
+    /// The ports of its containers, with or without names.
+    pub fn container_ports(&self) -> impl Iterator<Item = (Protocol, u16)> {
+        self.container_ports.iter().map(|port| (port.protocol, port.port))
+    }
+
     /// The number of the container port with this name and protocol: the first one, in the order of the Pod.
     pub(crate) fn named_port(&self, name: &str, protocol: Protocol) -> Option<u16> {
-        self.named_ports.iter().find(|p| &*p.name == name && p.protocol == protocol).map(|p| p.port)
+        self.container_ports.iter().find(|p| p.name.as_deref() == Some(name) && p.protocol == protocol).map(|p| p.port)
     }
 }
 
@@ -111,7 +117,7 @@ impl TryFrom<&Pod> for PodFacts {
             terminating: pod.metadata.deletion_timestamp.is_some(),
             labels: Labels::new(labels.map(|(k, v)| (k.as_str(), v.as_str()))),
             host: spec.and_then(host),
-            named_ports: spec.map(|s| named_ports(s, &mut faults)).unwrap_or_default(),
+            container_ports: spec.map(|s| container_ports(s, &mut faults)).unwrap_or_default(),
             faults: faults.finish(),
         })
     }
@@ -144,28 +150,34 @@ fn ips(status: Option<&PodStatus>, faults: &mut Faults) -> Vec<IpAddr> {
 }
 
 /// Ports of the containers and of init containers that keep running (sidecars), in that order.
-fn named_ports(spec: &PodSpec, faults: &mut Faults) -> Box<[NamedPort]> {
+/// What is wrong with a port without a name concerns no Service.
+fn container_ports(spec: &PodSpec, faults: &mut Faults) -> Box<[ContainerPort]> {
     let sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
     let mains = spec.containers.iter().enumerate().map(|(i, c)| ("containers", i, c));
     let inits = spec.init_containers.iter().flatten().enumerate();
     let sidecars = inits.filter(|(_, c)| sidecar(c)).map(|(i, c)| ("initContainers", i, c));
-    let mut found: Vec<NamedPort> = Vec::new();
+    let mut found: Vec<ContainerPort> = Vec::new();
     for (list, i, container) in mains.chain(sidecars) {
         for (j, port) in container.ports.iter().flatten().enumerate() {
-            let Some(name) = port.name.as_deref().filter(|n| !n.is_empty()) else { continue };
+            let name = port.name.as_deref().filter(|n| !n.is_empty());
             let field = |leaf: &str| format!("spec.{list}[{i}].ports[{j}].{leaf}");
+            let mut wrong = |kind, leaf: &str, message| {
+                if name.is_some() {
+                    faults.push(kind, field(leaf), message);
+                }
+            };
             let protocol_name = port.protocol.as_deref().filter(|p| !p.is_empty()).unwrap_or("TCP");
             let Some(protocol) = Protocol::from_name(protocol_name) else {
                 let message = format!("{protocol_name:?} is unknown; use TCP, UDP or SCTP");
-                faults.push(ConditionKind::UnknownProtocol, field("protocol"), message);
+                wrong(ConditionKind::UnknownProtocol, "protocol", message);
                 continue;
             };
             let Some(number) = address::port(port.container_port) else {
                 let message = format!("{} is not a port; use 1 to 65535", port.container_port);
-                faults.push(ConditionKind::InvalidPort, field("containerPort"), message);
+                wrong(ConditionKind::InvalidPort, "containerPort", message);
                 continue;
             };
-            found.push(NamedPort { name: name.into(), protocol, port: number });
+            found.push(ContainerPort { name: name.map(Arc::from), protocol, port: number });
         }
     }
     found.into_boxed_slice()
