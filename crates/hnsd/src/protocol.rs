@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::service::{CallError, ErrorKind};
+use crate::call::{CallError, ErrorKind};
 
 /// The version of the protocol that is described here.
 pub const VERSION: u32 = 1;

@@ -4,7 +4,7 @@
 //! waits is told.
 
 use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -19,12 +19,12 @@ use super::stream::EventSender;
 use super::transport::Transport;
 use super::{ConnectError, Options};
 use crate::address::Address;
+use crate::call::{CallError, ErrorKind};
 use crate::frame::{self, Decoder};
 use crate::protocol::{
     ClientGreeting, ClientHello, Request, ServerGreeting, ServerMessage, Unsubscribe, VERSION, WireError,
     WireNotification, method,
 };
-use crate::service::{CallError, ErrorKind};
 
 /// The longest hello of a server, in bytes: what it says of itself is its own business.
 const HELLO_BYTES: usize = 1024 * 1024;
@@ -120,28 +120,37 @@ impl Link {
         self.waiting.lock().lost.is_none()
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its answer. `None`: the connection was lost before any of it was sent.
     pub(super) fn request<P: Serialize + ?Sized>(
         &self,
         id: u64,
         asked: &Asked<'_, P>,
-        subscriber: Option<Subscriber>,
+        subscriber: Option<&Arc<Subscriber>>,
         timeout: Option<Duration>,
-    ) -> Answer {
-        let frame = self.frame(id, asked)?;
+    ) -> Option<Answer> {
+        let frame = match self.frame(id, asked) {
+            Ok(frame) => frame,
+            Err(error) => return Some(Err(error)),
+        };
         let is_subscription = subscriber.is_some();
         let (sender, answer) = sync_channel(1);
         {
             let mut waiting = self.waiting.lock();
-            if let Some(why) = &waiting.lost {
-                return Err(lost(why));
+            if waiting.lost.is_some() {
+                return None;
             }
             waiting.calls.insert(id, sender);
             if let Some(subscriber) = subscriber {
-                waiting.subscribers.insert(id, Arc::new(subscriber));
+                waiting.subscribers.insert(id, Arc::clone(subscriber));
             }
         }
-        self.write(&frame);
+        if let Err(broken) = self.write(&frame) {
+            if broken.written == 0 && self.withdraw(id, is_subscription) {
+                self.close(&broken.error.to_string());
+                return None;
+            }
+            self.close(&broken.error.to_string());
+        }
         let answered = match timeout {
             None => answer.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(timeout) => answer.recv_timeout(timeout),
@@ -164,13 +173,22 @@ impl Link {
                 self.tell(id, &Asked { method: method::UNSUBSCRIBE, params, stream: false });
             }
         }
-        answered
+        Some(answered)
+    }
+
+    /// Takes back a request that was not sent. False: it was told already that the connection is lost.
+    fn withdraw(&self, id: u64, is_subscription: bool) -> bool {
+        let mut waiting = self.waiting.lock();
+        let call = waiting.calls.remove(&id).is_some();
+        let subscriber = waiting.subscribers.remove(&id).is_some();
+        call && subscriber == is_subscription
     }
 
     /// Sends a request whose answer nobody waits for.
     pub(super) fn tell<P: Serialize + ?Sized>(&self, id: u64, asked: &Asked<'_, P>) {
-        if let Ok(frame) = self.frame(id, asked) {
-            self.write(&frame);
+        let Ok(frame) = self.frame(id, asked) else { return };
+        if let Err(broken) = self.write(&frame) {
+            self.close(&broken.error.to_string());
         }
     }
 
@@ -194,12 +212,19 @@ impl Link {
         })
     }
 
-    /// A write that fails ends the connection, and who waits is told.
-    fn write(&self, frame: &[u8]) {
-        let written = self.writer.lock().write_all(frame);
-        if let Err(error) = written {
-            self.close(&error.to_string());
+    /// Writes a frame. After an error nothing more can be written: the caller ends the connection.
+    fn write(&self, frame: &[u8]) -> Result<(), BrokenWrite> {
+        let mut stream = self.writer.lock();
+        let mut written = 0;
+        while written < frame.len() {
+            match stream.write(&frame[written..]) {
+                Ok(0) => return Err(BrokenWrite { written, error: io::ErrorKind::WriteZero.into() }),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(BrokenWrite { written, error }),
+            }
         }
+        Ok(())
     }
 
     /// Ends the connection; everybody who waits is told why.
@@ -295,13 +320,20 @@ fn disconnected(sink: &NotificationSink) {
     sink(&Notification { kind: NotificationKind::ServiceDisconnect, id: None, data: String::new() });
 }
 
+/// A frame that was not written whole.
+struct BrokenWrite {
+    /// How many of its bytes were.
+    written: usize,
+    error: io::Error,
+}
+
 fn protocol(address: &Address, reason: &impl ToString) -> ConnectError {
     ConnectError::Protocol { address: address.clone(), reason: reason.to_string() }
 }
 
 /// Why nothing more can be read.
 enum Broken {
-    Io(std::io::Error),
+    Io(io::Error),
     Content(String),
 }
 
@@ -314,10 +346,10 @@ fn read_message(stream: &mut Transport, decoder: &mut Decoder) -> Result<ServerM
         match stream.read(&mut chunk) {
             Ok(0) => {
                 let end = "the server has closed the connection";
-                return Err(Broken::Io(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, end)));
+                return Err(Broken::Io(io::Error::new(io::ErrorKind::UnexpectedEof, end)));
             }
             Ok(read) => decoder.feed(&chunk[..read]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Broken::Io(error)),
         }
     }

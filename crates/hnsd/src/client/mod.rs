@@ -27,14 +27,17 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::address::Address;
+use crate::call::{CallError, ErrorKind};
 use crate::protocol::{
     CallV1, Create, Delete, Enumerate, Modify, QueryOne, ServerGreeting, Unsubscribe, WireError, WireKind,
     WireV1Method, method,
 };
-use crate::service::{CallError, ErrorKind};
 use crate::token::{Token, TokenFileError};
 use link::{Asked, Link, Subscriber};
 pub use stream::{RemoteStream, StreamItem};
+
+/// On how many connections a request is tried, as long as none of it was sent.
+const TRIES: usize = 3;
 
 /// How a [`Remote`] connects and calls.
 #[derive(Debug, Clone)]
@@ -212,10 +215,18 @@ impl Remote {
         asked: &Asked<'_, P>,
         subscriber: Option<Subscriber>,
     ) -> Result<Begun, WireError> {
-        let link = self.link().map_err(|error| CallError::new(ErrorKind::Unreachable, error.to_string()))?;
-        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let answer = link.request(id, asked, subscriber, self.shared.options.timeout)?;
-        Ok(Begun { link, id, answer })
+        let subscriber = subscriber.map(Arc::new);
+        for _ in 0..TRIES {
+            let link =
+                self.link().map_err(|error| CallError::new(ErrorKind::Unreachable, error.to_string()))?;
+            let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            // What has not been sent may be sent on the next connection: the server was started anew just now.
+            if let Some(answer) = link.request(id, asked, subscriber.as_ref(), self.shared.options.timeout) {
+                return Ok(Begun { link, id, answer: answer? });
+            }
+        }
+        let why = format!("HNS at {} closes every connection", self.shared.address);
+        Err(CallError::new(ErrorKind::Unreachable, why).into())
     }
 
     fn call<T: DeserializeOwned>(

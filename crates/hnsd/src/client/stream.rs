@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Remote;
 use super::link::Link;
-use crate::service::CallError;
+use crate::call::CallError;
 
 /// An event of a stream.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 
 use super::listen::Socket;
 use super::{Shared, connection};
+use crate::call::{CallError, ErrorKind};
 use crate::frame;
 use crate::protocol::{ServerMessage, WireError};
-use crate::service::{CallError, ErrorKind};
 use crate::token::Token;
 
 /// A pause after an accept that failed: most often there are no descriptors left, and that does not change at once.

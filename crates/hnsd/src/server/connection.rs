@@ -16,11 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use super::accept::{Link, turn_away};
 use super::share::Share;
 use super::{Phase, Shared, dispatch};
+use crate::call::{CallError, ErrorKind};
 use crate::frame::{self, Decoder};
 use crate::protocol::{
     ClientGreeting, ClientHello, LONGEST_ACTOR, ServerGreeting, ServerMessage, VERSION, WireError,
 };
-use crate::service::{CallError, ErrorKind};
 use crate::token::Token;
 
 /// Answers and events that wait for the writer.

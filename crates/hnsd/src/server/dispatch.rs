@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 
 use super::connection::{Client, Out, last_words};
 use super::stream::{self, Feed};
+use crate::call::{Call, CallError, ErrorKind};
 use crate::frame::{self, FrameError};
 use crate::protocol::{
     CallV1, Create, Delete, Enumerate, Modify, QueryOne, Request, ServerMessage, Unsubscribe, WireError,
     method,
 };
-use crate::service::{Call, CallError, ErrorKind};
 
 type Answer = Result<Box<RawValue>, WireError>;
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Limits;
-use crate::service::{CallError, ErrorKind};
+use crate::call::{CallError, ErrorKind};
 
 /// The places of all actors.
 pub(super) struct Shares {

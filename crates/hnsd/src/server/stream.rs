@@ -16,9 +16,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc;
 
 use super::connection::Out;
+use crate::call::{CallError, ErrorKind};
 use crate::frame;
 use crate::protocol::{ServerMessage, WireError, WireNotification};
-use crate::service::{CallError, ErrorKind, Gone};
+use crate::service::Gone;
 
 type Watcher = Box<dyn FnOnce() + Send>;
 
