@@ -5,7 +5,6 @@
 //! privilege before it reads a frame or lets a client in. It must not know Kubernetes or who its clients are.
 
 mod messages;
-mod privileges;
 mod service;
 mod watch;
 
@@ -21,11 +20,11 @@ use hnsd::{Limits, Server};
 use node::windows::SwitchHandle;
 
 pub use messages::{FromNode, NodeConfig, SeatSpec, ToNode, methods};
-pub use privileges::{Dropped, Privilege};
 pub use service::{Extension, NoExtension, NodeAccess, SwitchPort};
 pub use watch::{Watch, Watchers};
 
 use crate::handover::Channel;
+use crate::privileges;
 use crate::pump::{Command, Handle, Parts, Pump};
 use crate::shadow::{HostInterface, Shadow};
 use crate::tap::Tap;
@@ -85,7 +84,7 @@ pub enum DaemonError {
     },
 }
 
-fn wrong(config: &NodeConfig, field: &'static str, problem: impl ToString) -> DaemonError {
+fn wrong(config: &NodeConfig, field: &'static str, problem: &impl ToString) -> DaemonError {
     DaemonError::Config { node: config.name.clone(), field, problem: problem.to_string() }
 }
 
@@ -99,7 +98,7 @@ fn options(
     clock: Arc<dyn Clock>,
     switch: Arc<SwitchHandle>,
 ) -> Result<Options, DaemonError> {
-    let profile = config.profile.parse().map_err(|error| wrong(config, "profile", error))?;
+    let profile = config.profile.parse().map_err(|error| wrong(config, "profile", &error))?;
     let mut options = Options::new(profile);
     options.entropy = Arc::new(SeededEntropy::from_time(&*clock));
     options.clock = clock;
@@ -111,21 +110,21 @@ fn options(
         mac: hcn::Mac::from_octets(config.mac.0),
         addresses: config.addresses.clone(),
     }];
-    options.switches.apply_yaml(&config.switches).map_err(|error| wrong(config, "switches", error))?;
+    options.switches.apply_yaml(&config.switches).map_err(|error| wrong(config, "switches", &error))?;
     if let Some(faults) = &config.faults {
-        options.faults = FaultPlan::from_yaml(faults).map_err(|error| wrong(config, "faults", error))?;
+        options.faults = FaultPlan::from_yaml(faults).map_err(|error| wrong(config, "faults", &error))?;
     }
     Ok(options)
 }
 
 /// Runs a node until whoever started it closes the channel or tells it to stop. To be called before the process has
 /// another thread: privileges are a thread's own.
-pub fn run(channel: Channel, extension: Arc<dyn Extension>) -> Result<(), DaemonError> {
+pub fn run(channel: &Channel, extension: Arc<dyn Extension>) -> Result<(), DaemonError> {
     let config = match channel.receive::<ToNode>().map_err(DaemonError::Channel)? {
         Some((ToNode::Start(config), _)) => *config,
         Some(_) | None => return Err(DaemonError::NoConfig),
     };
-    let outcome = serve(&channel, &config, extension);
+    let outcome = serve(channel, &config, extension);
     if let Err(error) = &outcome {
         // Who started it may be gone; the error goes to the log, too.
         let _ = channel.send(&FromNode::Failed(error.to_string()), &[]);

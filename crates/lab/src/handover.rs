@@ -36,6 +36,12 @@ impl From<OwnedFd> for Channel {
     }
 }
 
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> Self {
+        channel.socket
+    }
+}
+
 impl Channel {
     /// Two connected ends; neither is passed on to programs unless asked for.
     pub fn pair() -> io::Result<(Self, Self)> {

@@ -7,6 +7,8 @@
 //! | [`plan`] | pure: a cluster's topology → namespaces, links, addresses, routes |
 //! | [`build`], [`linux`], [`nft`] | carries a plan out with iproute2 and nftables; Linux nodes and their Services |
 //! | [`tap`], [`offload`], [`pump`] | TAP devices, virtio-net headers, frames between devices and a switch |
+//! | [`seats`], [`shadow`] | a Windows node's devices; what its switch asks of the host's stack |
+//! | [`privileges`], [`handover`] | what a process gives up; messages with descriptors |
 //! | [`daemon`] | a Windows node as a process: HNS, switch, pump, served to others |
 //! | [`supervisor`] | the process that keeps a lab: builds it, starts and restarts what belongs to it, ends it |
 //! | [`responder`], [`dns`] | what pods run: answers on container ports, names of Services |
@@ -15,9 +17,9 @@
 //! It must not know the proxy: what runs on nodes comes from outside.
 #![cfg(target_os = "linux")]
 
+pub mod build;
 pub mod daemon;
 pub mod dns;
-pub mod build;
 pub mod exchange;
 pub mod exec;
 pub mod handover;
@@ -27,8 +29,11 @@ pub mod netns;
 pub mod nft;
 pub mod offload;
 pub mod plan;
+pub mod privileges;
 pub mod pump;
 pub mod record;
 pub mod responder;
+pub mod seats;
 pub mod shadow;
+pub mod supervisor;
 pub mod tap;

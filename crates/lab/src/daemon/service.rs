@@ -275,7 +275,7 @@ impl Service for NodeService {
     fn stream(&self, call: &Call<'_>, sink: StreamSink) -> Result<(), CallError> {
         if call.method == methods::WATCH {
             let params: WatchParams = call.arguments()?;
-            watch::stream(&self.node, params.frames, sink);
+            watch::stream(&self.node, params.frames, &sink);
             return Ok(());
         }
         match self.extension.stream(&self.node, call, sink) {

@@ -141,7 +141,7 @@ impl Observer for Sender {
 }
 
 /// Sends what is seen at the ports of the switch until the client is gone.
-pub(super) fn stream(node: &NodeAccess, frames: bool, sink: StreamSink) {
+pub(super) fn stream(node: &NodeAccess, frames: bool, sink: &StreamSink) {
     let sender = Sender { frames, clock: Arc::clone(&node.clock), sink: sink.clone() };
     let watch = node.watchers.add(Box::new(sender));
     sink.on_close(move || drop(watch));

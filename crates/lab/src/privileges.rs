@@ -74,7 +74,6 @@ pub fn drop_all(user: Option<u32>) -> Result<Dropped, PrivilegeError> {
 }
 
 /// False: the user namespace does not know the user.
-#[expect(unsafe_code, reason = "a user is changed thread by thread")]
 fn change_user(user: u32) -> Result<bool, PrivilegeError> {
     let (uid, gid) = (rustix::process::Uid::from_raw(user), rustix::process::Gid::from_raw(user));
     let failed = |privilege| move |error| PrivilegeError { privilege, error };
