@@ -35,7 +35,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::dns::Zone;
 use crate::handover::Channel;
@@ -99,7 +99,7 @@ fn raise_file_limit() {
 
 struct Responder {
     runtime: Runtime,
-    sockets: HashMap<u64, AbortHandle>,
+    sockets: HashMap<u64, JoinHandle<()>>,
     zone: watch::Sender<Arc<Zone>>,
     names: Names,
 }
@@ -123,9 +123,12 @@ impl Responder {
             }
             (ToResponder::Close { id }, _) => match self.sockets.remove(&id) {
                 Some(task) => {
-                    // Its connections belong to the task and end with it.
+                    // Its connections belong to the task and end with it. The port is free when the reply goes out.
                     task.abort();
-                    Ok(())
+                    match self.runtime.block_on(task) {
+                        Err(error) if error.is_panic() => Err(io::Error::other("it had panicked")),
+                        _ => Ok(()),
+                    }
                 }
                 None => Err(invalid(format!("there is no socket {id}"))),
             },
@@ -160,7 +163,7 @@ impl Responder {
                 }
             }
         };
-        self.sockets.insert(open.id, task.abort_handle());
+        self.sockets.insert(open.id, task);
         Ok(())
     }
 }

@@ -15,6 +15,9 @@ pub const LONGEST_UDP: u16 = 1_232;
 /// What every client can take in a datagram (RFC 1035).
 const PLAIN_UDP: u16 = 512;
 
+/// The length of an OPT record without options (RFC 6891 6.1.2).
+const OPT: u16 = 11;
+
 /// How many aliases are followed: a chain that is longer is a circle.
 const ALIASES: usize = 8;
 
@@ -23,12 +26,12 @@ const ROOT: &str = "";
 
 /// Answers a message. `None`: it deserves no answer, because it is one itself or not even has a header.
 pub fn answer(zone: &Zone, request: &[u8], over: Transport) -> Option<Vec<u8>> {
-    let (message, limit) = match Message::from_vec(request) {
+    let (mut message, limit) = match Message::from_vec(request) {
         Ok(request) if request.metadata.message_type == MessageType::Response => return None,
         Ok(request) => (respond(zone, &request), limit(&request, over)),
         Err(_) => (misshapen(request)?, limit(&Message::response(0, OpCode::Query), over)),
     };
-    write(&message, limit)
+    write(&mut message, limit)
 }
 
 fn limit(request: &Message, over: Transport) -> u16 {
@@ -38,8 +41,39 @@ fn limit(request: &Message, over: Transport) -> u16 {
     }
 }
 
-/// Writes a message; records that do not fit are left out, and the bit of truncation says so.
-fn write(message: &Message, limit: u16) -> Option<Vec<u8>> {
+/// Writes a message. What does not fit is left out: first addresses that nobody has asked for, then answers, of which the
+/// bit of truncation tells.
+fn write(message: &mut Message, limit: u16) -> Option<Vec<u8>> {
+    let whole = encode(message, limit)?;
+    if !is_cut(&whole) {
+        return Some(whole);
+    }
+    message.additionals.clear();
+    let whole = encode(message, limit)?;
+    if !is_cut(&whole) {
+        return Some(whole);
+    }
+    // EDNS is written last; a client that speaks it must see it.
+    let edns = message.edns.take();
+    let room = if edns.is_some() { OPT } else { 0 };
+    let cut = encode(message, limit.saturating_sub(room))?;
+    let count = |at: usize| match cut.get(at..) {
+        Some([high, low, ..]) => usize::from(u16::from_be_bytes([*high, *low])),
+        _ => 0,
+    };
+    message.answers.truncate(count(6));
+    message.authorities.truncate(count(8));
+    message.edns = edns;
+    message.metadata.truncation = true;
+    encode(message, limit)
+}
+
+/// Whether a written message says that it was truncated.
+fn is_cut(bytes: &[u8]) -> bool {
+    bytes.get(2).is_some_and(|flags| flags & 0x02 != 0)
+}
+
+fn encode(message: &Message, limit: u16) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::from(PLAIN_UDP));
     let mut encoder = BinEncoder::new(&mut bytes);
     encoder.set_max_size(limit);
@@ -78,9 +112,6 @@ fn respond(zone: &Zone, request: &Message) -> Message {
         _ => ResponseCode::FormErr,
     };
     response.metadata.response_code = code;
-    if let Some(edns) = response.edns.as_mut() {
-        edns.set_rcode_high(code.high());
-    }
     response
 }
 
