@@ -15,6 +15,7 @@ mod documents;
 mod frames;
 pub mod mutate;
 mod node;
+mod served;
 mod switch;
 mod words;
 
@@ -23,6 +24,7 @@ pub use cluster::manifest;
 pub use documents::{filter, hcn_document, v1_document};
 pub use frames::{pcapng_reader, wire_build_error, wire_parse, wire_rewrite};
 pub use node::{node_frames, stack_frames, vfpctrl_line};
+pub use served::hnsd_frames;
 pub use switch::{vfp_changes, vfp_frames};
 
 /// What became of an input.
@@ -65,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pcapng_reader", run: pcapng_reader, dictionary: words::CAPTURES, share: 1 },
     Target { name: "vfp_frames", run: vfp_frames, dictionary: words::FRAMES, share: 8 },
     Target { name: "vfp_changes", run: vfp_changes, dictionary: &[], share: 8 },
+    Target { name: "hnsd_frames", run: hnsd_frames, dictionary: words::SERVED, share: 1 },
 ];
 
 /// Documents are text; other bytes are made text as a lenient reader would.

@@ -273,3 +273,32 @@ pub(crate) const CTRL: &[&str] = &[
     ":",
     "\"",
 ];
+
+/// Words of the protocol that serves HNS.
+pub(crate) const SERVED: &[&str] = &[
+    "\"hello\":",
+    "\"versions\":[1]",
+    "\"actor\":",
+    "\"token\":",
+    "\"id\":18446744073709551615",
+    "\"id\":-1",
+    "\"method\":",
+    "\"params\":",
+    "\"stream\":true",
+    "\"result\":null",
+    "\"error\":{\"kind\":\"hcn\",\"code\":2151350273}",
+    "\"kind\":\"busy\"",
+    "\"subscription\":",
+    "\"event\":",
+    "\"dropped\":",
+    "\"end\":true",
+    "hcn.create",
+    "hcn.query",
+    "hcn.subscribe",
+    "LoadBalancer",
+    "00000000-0000-0000-0000-000000000000",
+    "\\u0000",
+    "\\ud800",
+    "1e400",
+    "[[[[[[[[",
+];

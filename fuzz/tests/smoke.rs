@@ -142,6 +142,7 @@ smoke_of!(
     pcapng_reader,
     vfp_frames,
     vfp_changes,
+    hnsd_frames,
 );
 
 /// A target is in four places; one that is forgotten in one of them would never run.
