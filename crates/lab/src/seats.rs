@@ -65,11 +65,9 @@ fn make(namespace: &Netns, device: &str, script: &str) -> Result<Tap, SeatError>
     command.args(["-n", namespace.name(), "-batch", "-"]);
     match feed(&mut command, script).map_err(failed)? {
         Ok(()) => Ok(tap),
-        Err(said) => Err(SeatError::Setup {
-            device: device.to_owned(),
-            namespace: namespace.name().to_owned(),
-            said,
-        }),
+        Err(said) => {
+            Err(SeatError::Setup { device: device.to_owned(), namespace: namespace.name().to_owned(), said })
+        }
     }
 }
 

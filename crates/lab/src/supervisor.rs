@@ -145,10 +145,7 @@ fn keep(
     outside: Box<dyn Outside>,
     signals: impl FnOnce(Box<dyn Fn() + Send>),
 ) -> Result<(), LabError> {
-    let name = config
-        .name
-        .parse()
-        .map_err(|error: String| LabError::new("make the lab", error))?;
+    let name = config.name.parse().map_err(|error: String| LabError::new("make the lab", error))?;
     let names = Names::under(&config.run, name);
     let (events, inbox) = channel();
     let told = events.clone();

@@ -7,6 +7,7 @@
 //! | 2 | [`Exit::Differences`] | `plan`: wanted and observed differ |
 //! | 3 | [`Exit::InputProblems`] | `--strict`: some input was refused, the rest was served |
 //! | 4 | [`Exit::Degraded`] | `proxy --once`: some HNS objects could not be brought to what is wanted |
+//! | any | [`Exit::Program`] | `lab exec`: what the program ended with; 128 and more: a signal |
 //! | 64 | [`Exit::Usage`] | the command line was wrong (`EX_USAGE` of BSD's sysexits) |
 //! | 101 | – | a panic, which is a bug in Transom |
 //!
@@ -19,26 +20,35 @@ use std::process::{ExitCode, Termination};
 
 /// How a command ended. The numbers are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum Exit {
     /// All is done.
-    Success = 0,
+    Success,
     /// The work could not be done.
-    Failure = 1,
+    Failure,
     /// A plan has steps.
-    Differences = 2,
+    Differences,
     /// Part of the input was refused and `--strict` was given.
-    InputProblems = 3,
+    InputProblems,
     /// Part of the wanted state could not be reached.
-    Degraded = 4,
+    Degraded,
     /// The command line was wrong.
-    Usage = 64,
+    Usage,
+    /// A program that was run ended so.
+    Program(u8),
 }
 
 impl Exit {
     /// The number that the process ends with.
     pub fn code(self) -> u8 {
-        self as u8
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Differences => 2,
+            Self::InputProblems => 3,
+            Self::Degraded => 4,
+            Self::Usage => 64,
+            Self::Program(code) => code,
+        }
     }
 
     /// Joins two outcomes of one run into the one that a script must hear of first.
@@ -52,11 +62,11 @@ impl Exit {
 
     fn weight(self) -> u8 {
         match self {
-            Self::Success => 0,
+            Self::Success | Self::Program(0) => 0,
             Self::Differences => 1,
             Self::InputProblems => 2,
             Self::Degraded => 3,
-            Self::Failure => 4,
+            Self::Failure | Self::Program(_) => 4,
             Self::Usage => 5,
         }
     }
@@ -87,6 +97,7 @@ mod tests {
             (Exit::InputProblems, 3),
             (Exit::Degraded, 4),
             (Exit::Usage, 64),
+            (Exit::Program(7), 7),
         ];
         for (exit, number) in numbers {
             assert_eq!(exit.code(), number, "{exit:?}");

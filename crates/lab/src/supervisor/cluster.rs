@@ -40,7 +40,11 @@ pub(super) fn profile(config: &LabConfig, build: Option<&str>, of_build: fn(&str
 
 impl Read {
     /// Reads the manifests in a folder.
-    pub(super) fn of(folder: &Path, config: &LabConfig, of_build: fn(&str) -> Profile) -> Result<Self, LabError> {
+    pub(super) fn of(
+        folder: &Path,
+        config: &LabConfig,
+        of_build: fn(&str) -> Profile,
+    ) -> Result<Self, LabError> {
         let mut source = Manifests::new(vec![Input::Path(folder.to_owned())], Options::default());
         let update = source.refresh(&Touched::Everything);
         let mut cluster = Cluster::new(Perspective::of_node("", [IpFamily::V4, IpFamily::V6]));
@@ -106,8 +110,12 @@ impl Read {
         let pods = self.pods();
         let mut wanted = BTreeSet::new();
         let mut add = |namespace: &str, name: &str, node: Option<&str>, own: &[IpAddr], extra: &[IpAddr]| {
-            let mut ports: BTreeSet<_> =
-                own.iter().filter_map(|address| self.topology.served.get(address)).flatten().copied().collect();
+            let mut ports: BTreeSet<_> = own
+                .iter()
+                .filter_map(|address| self.topology.served.get(address))
+                .flatten()
+                .copied()
+                .collect();
             if let Some(pod) = pods.get(name) {
                 ports.extend(pod.container_ports().filter_map(transport));
             }
@@ -129,8 +137,13 @@ impl Read {
             add(&names.node(&node.name), &node.name, Some(&node.name), &own, &[]);
             for pod in &node.pods {
                 let Some(place) = plan.pods.get(&pod.name) else { continue };
-                let extra: Vec<IpAddr> =
-                    pod.addresses.iter().filter_map(|own| self.topology.accepted.get(own)).flatten().copied().collect();
+                let extra: Vec<IpAddr> = pod
+                    .addresses
+                    .iter()
+                    .filter_map(|own| self.topology.accepted.get(own))
+                    .flatten()
+                    .copied()
+                    .collect();
                 add(&place.namespace, &pod.name, Some(&node.name), &place.addresses, &extra);
             }
         }
@@ -152,7 +165,8 @@ impl Read {
         for (name, place) in &plan.pods {
             let Some(pod) = pods.get(name).filter(|pod| !pod.host_network) else { continue };
             let resolver = if windows(&place.node) { Resolver::Windows } else { Resolver::Linux };
-            let identity = Identity { namespace: &pod.namespace, name: &pod.name, addresses: &place.addresses };
+            let identity =
+                Identity { namespace: &pod.namespace, name: &pod.name, addresses: &place.addresses };
             files.insert(place.namespace.clone(), etc_files(identity, &servers, resolver));
         }
         files

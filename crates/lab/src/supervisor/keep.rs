@@ -101,11 +101,12 @@ impl Lab {
             }
         };
         let events = self.events.clone();
-        let running = process::start(&part.to_string(), command, input, &self.log_folder(), move |pid, status| {
-            // Nobody listens when the lab has ended.
-            let _ = events.send(Event::Ended(pid, status));
-        })
-        .step(|| format!("start {part}"))?;
+        let running =
+            process::start(&part.to_string(), command, input, &self.log_folder(), move |pid, status| {
+                // Nobody listens when the lab has ended.
+                let _ = events.send(Event::Ended(pid, status));
+            })
+            .step(|| format!("start {part}"))?;
         self.record.processes.push(running.process.clone());
         self.record.save(&self.names).step(|| "write the lab's record".to_owned())?;
         let now = self.clock.now();
@@ -196,7 +197,11 @@ impl Lab {
     }
 
     /// Waits until every proxy has made its first pass.
-    pub(super) fn await_proxies(&mut self, teller: &Teller<'_>, inbox: &Receiver<Event>) -> Result<(), LabError> {
+    pub(super) fn await_proxies(
+        &mut self,
+        teller: &Teller<'_>,
+        inbox: &Receiver<Event>,
+    ) -> Result<(), LabError> {
         if !self.config.proxies {
             return Ok(());
         }

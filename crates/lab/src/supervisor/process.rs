@@ -31,10 +31,7 @@ pub(super) fn start(
     ended: impl FnOnce(u32, Option<ExitStatus>) + Send + 'static,
 ) -> io::Result<Running> {
     let log = log(logs, name)?;
-    command
-        .stdin(input.map_or_else(Stdio::null, Stdio::from))
-        .stdout(log.try_clone()?)
-        .stderr(log);
+    command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(log.try_clone()?).stderr(log);
     let child = command.spawn()?;
     let pid = child.id();
     let process = Process::of(name, pid);

@@ -230,10 +230,8 @@ fn each<R: Send>(
 ) -> Result<Vec<(String, R)>, LabError> {
     thread::scope(|scope| {
         let act = &act;
-        let jobs: Vec<_> = nodes
-            .iter_mut()
-            .map(|(name, node)| (name.clone(), scope.spawn(move || act(node))))
-            .collect();
+        let jobs: Vec<_> =
+            nodes.iter_mut().map(|(name, node)| (name.clone(), scope.spawn(move || act(node)))).collect();
         jobs.into_iter()
             .map(|(name, job)| {
                 let result = job.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

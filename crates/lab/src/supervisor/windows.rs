@@ -140,7 +140,11 @@ impl WindowsNode {
     }
 
     /// Everything else of the node: routes to the other nodes, pods. `tunnels`: the MACs of the other nodes' tunnels.
-    pub(super) fn furnish(&mut self, tunnels: &BTreeMap<String, Mac>, egress: &Egress) -> Result<(), LabError> {
+    pub(super) fn furnish(
+        &mut self,
+        tunnels: &BTreeMap<String, Mac>,
+        egress: &Egress,
+    ) -> Result<(), LabError> {
         let name = self.plan.node.clone();
         for peer in &mut self.plan.spec.peers {
             if let Some(mac) = tunnels.get(&*peer.name) {

@@ -8,6 +8,8 @@ pub mod hns;
 mod ignored;
 pub mod inputs;
 pub mod kube_proxy;
+#[cfg(target_os = "linux")]
+pub mod lab;
 pub mod logging;
 pub mod services;
 pub mod traffic;
@@ -51,6 +53,7 @@ Exit codes:
   2   plan: wanted and observed differ
   3   --strict: some input was refused, the rest was served
   4   proxy --once: some HNS objects could not be brought to what is wanted
+  any lab exec: what the program ended with
   64  the command line was wrong";
 
 /// The commands.
@@ -82,6 +85,13 @@ pub enum Command {
     Capture(traffic::CaptureCommand),
     /// Show the virtual switch of a node: ports, layers, groups, rules, flows, counters, NAT
     Vfp(traffic::VfpCommand),
+    /// Run a cluster's network with real packets on this machine
+    #[cfg(target_os = "linux")]
+    Lab(lab::LabCommand),
+    /// A program of a lab's own
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    LabPart(lab::LabPartCommand),
     /// Print a completion script for a shell
     Completions(completions::CompletionsCommand),
 }
@@ -179,6 +189,8 @@ impl Cli {
             | Command::Capture(_)
             | Command::Vfp(_)
             | Command::Completions(_) => {}
+            #[cfg(target_os = "linux")]
+            Command::Lab(_) | Command::LabPart(_) => {}
         }
         problems
     }
@@ -195,6 +207,8 @@ impl Cli {
             | Command::Capture(_)
             | Command::Vfp(_)
             | Command::Completions(_) => {}
+            #[cfg(target_os = "linux")]
+            Command::Lab(_) | Command::LabPart(_) => {}
         }
         notices
     }

@@ -20,7 +20,7 @@ pub struct Name {
 }
 
 impl Name {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace.to_owned()), name),
             None => (None, text),

@@ -2,6 +2,8 @@
 
 mod capture;
 mod hns;
+#[cfg(target_os = "linux")]
+mod lab;
 mod live;
 mod plan;
 mod progress;
@@ -32,5 +34,9 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Trace(command) => trace::run(&command),
         Command::Capture(command) => capture::run(&command),
         Command::Vfp(command) => vfp::run(&command),
+        #[cfg(target_os = "linux")]
+        Command::Lab(command) => lab::run(&command),
+        #[cfg(target_os = "linux")]
+        Command::LabPart(command) => lab::part(&command),
     }
 }

@@ -28,6 +28,13 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Says what is being done now.
+    pub(super) fn say(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();

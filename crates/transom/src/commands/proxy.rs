@@ -29,7 +29,16 @@ pub(super) fn run(command: &ProxyCommand) -> anyhow::Result<Exit> {
     if command.once {
         return Ok(if report.is_settled() { exit } else { exit.and(Exit::Degraded) });
     }
+    ready();
     live::stay(session, command.flags.iptables_min_sync_period)
+}
+
+/// Says that the first pass is done to a service manager that asked for it (sd_notify(3)).
+fn ready() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "The service manager does not hear that the first pass is done");
+    }
 }
 
 /// Passes until HNS holds what is wanted, or what fails has failed a few times.

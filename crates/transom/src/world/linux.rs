@@ -22,7 +22,7 @@ pub struct LinuxViews {
 
 impl LinuxViews {
     /// The views of a cluster that is made of these changes.
-    pub(super) fn new(cluster: &Cluster, changes: &[Change]) -> Self {
+    pub(crate) fn new(cluster: &Cluster, changes: &[Change]) -> Self {
         let mut views = Self::default();
         for node in cluster.nodes().filter(|node| !node.windows) {
             let families: BTreeSet<IpFamily> = node.addresses.iter().map(|&own| IpFamily::of(own)).collect();
@@ -45,6 +45,11 @@ impl LinuxViews {
     /// The cluster as a Linux node sees it.
     pub fn of(&self, node: &str) -> Option<&Cluster> {
         self.clusters.get(node)
+    }
+
+    /// What each Linux node serves.
+    pub(crate) fn all(&self) -> BTreeMap<String, Vec<ServiceRule>> {
+        self.clusters.keys().map(|node| (node.clone(), self.rules(node))).collect()
     }
 
     /// What a Linux node serves.
