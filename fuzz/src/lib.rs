@@ -14,6 +14,7 @@ mod cluster;
 mod documents;
 mod frames;
 pub mod mutate;
+mod names;
 mod node;
 mod served;
 mod switch;
@@ -23,6 +24,7 @@ pub use calls::{fault_plan, hns_calls, v1_call};
 pub use cluster::manifest;
 pub use documents::{filter, hcn_document, v1_document};
 pub use frames::{pcapng_reader, wire_build_error, wire_parse, wire_rewrite};
+pub use names::dns_message;
 pub use node::{node_frames, stack_frames, vfpctrl_line};
 pub use served::hnsd_frames;
 pub use switch::{vfp_changes, vfp_frames};
@@ -67,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pcapng_reader", run: pcapng_reader, dictionary: words::CAPTURES, share: 1 },
     Target { name: "vfp_frames", run: vfp_frames, dictionary: words::FRAMES, share: 8 },
     Target { name: "vfp_changes", run: vfp_changes, dictionary: &[], share: 8 },
+    Target { name: "dns_message", run: dns_message, dictionary: words::NAMES, share: 2 },
     Target { name: "hnsd_frames", run: hnsd_frames, dictionary: words::SERVED, share: 1 },
 ];
 

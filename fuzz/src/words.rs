@@ -302,3 +302,19 @@ pub(crate) const SERVED: &[&str] = &[
     "1e400",
     "[[[[[[[[",
 ];
+
+/// Labels as messages write them, types and flags of DNS.
+pub(crate) const NAMES: &[&str] = &[
+    "\u{3}web\u{4}shop\u{3}svc\u{7}cluster\u{5}local\0",
+    "\u{5}crowd",
+    "\u{3}out",
+    "\u{2}on",
+    "\u{6}circle",
+    "\u{5}_http\u{4}_tcp",
+    "\u{7}in-addr\u{4}arpa\0",
+    "\u{1}0",
+    "\0\u{1c}\0\u{1}",
+    "\0!\0\u{1}",
+    "\0\u{5}\0\u{1}",
+    "\0\0)\u{2}\0",
+];

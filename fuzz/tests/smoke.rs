@@ -142,6 +142,7 @@ smoke_of!(
     pcapng_reader,
     vfp_frames,
     vfp_changes,
+    dns_message,
     hnsd_frames,
 );
 
