@@ -1,9 +1,9 @@
 //! Why a packet was dropped.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a packet was dropped; each is counted by port and direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u16)]
 pub enum DropReason {
     /// The port is disabled.

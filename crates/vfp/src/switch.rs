@@ -286,7 +286,7 @@ impl Switch {
                     port.let_through(packet.len(), tag.tcp);
                     if let Some(observer) = &mut env.observer {
                         for stage in [Stage::Enter, Stage::Leave] {
-                            let at = port.sighting_at(Direction::In, stage, tag.group, env.now);
+                            let at = port.sighting_at(Direction::In, stage, tag.group, env.now, &packet);
                             observer.seen(&at, packet.data());
                         }
                     }
@@ -324,7 +324,7 @@ impl Switch {
     fn drop_looping(&mut self, place: &Place, packet: &Packet, tag: Tag, env: &mut Env<'_>) {
         let Some(Some(port)) = self.ports.get_mut(usize::from(place.index)) else { return };
         port.counters[place.direction.index()].drops[DropReason::HairpinLoop.index()] += 1;
-        let at = port.sighting_at(place.direction, Stage::Leave, tag.group, env.now);
+        let at = port.sighting_at(place.direction, Stage::Leave, tag.group, env.now, packet);
         if let Some(observer) = &mut env.observer {
             observer.dropped(&at, DropReason::HairpinLoop, None, packet.data());
         }
@@ -462,7 +462,7 @@ fn one(
 
 #[cold]
 fn see(port: &Port, direction: Direction, stage: Stage, packet: &Packet, ctx: &mut Context<'_, '_>) {
-    let at = port.sighting_at(direction, stage, ctx.group, ctx.time);
+    let at = port.sighting_at(direction, stage, ctx.group, ctx.time, packet);
     if let Some(observer) = &mut ctx.observer {
         observer.seen(&at, packet.data());
     }

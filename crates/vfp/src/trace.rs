@@ -1,12 +1,13 @@
 //! What observers are told: frames at ports, drops, and, for those who ask, every decision.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use wire::Mac;
+use wire::{Mac, Offload};
 
 use crate::DropReason;
 use crate::model::Direction;
@@ -34,10 +35,12 @@ pub struct Sighting {
     pub group: u64,
     /// The switch's time.
     pub now: Duration,
+    /// What the frame's sender left to the adapter.
+    pub offload: Offload,
 }
 
 /// A rule by its names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRef {
     /// The layer.
     pub layer: Arc<str>,
@@ -48,7 +51,7 @@ pub struct RuleRef {
     /// Its friendly name.
     pub name: Arc<str>,
     /// The word of its action.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
 }
 
 /// How a packet relates to the flows of a port.
@@ -65,7 +68,7 @@ pub enum FlowUse {
 }
 
 /// What a layer did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerEvent {
     /// The layer.
     pub layer: Arc<str>,
@@ -82,7 +85,7 @@ pub struct LayerEvent {
 }
 
 /// Why a frame goes where it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Why {
     /// The port has the destination MAC.
     Mac,

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::Mac;
 
 use crate::flow::apply::deltas;
@@ -15,7 +15,7 @@ use crate::flow::pair::{Ht, HtFlags};
 use crate::flow::quick::{Extra, Seen, TunnelId};
 
 /// A tunnel header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OuterView {
     /// Source MAC.
     pub source_mac: Mac,
@@ -32,7 +32,7 @@ pub struct OuterView {
 }
 
 /// A packet's headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// The tunnel header, if the packet is in a tunnel.
     pub outer: Option<OuterView>,

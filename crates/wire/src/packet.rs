@@ -7,7 +7,7 @@ pub const HEADROOM: usize = 128;
 
 /// What the sender of a frame left to whoever puts it on a wire. It speaks of the innermost TCP or UDP header, and
 /// stays true while headers are rewritten and tunnels are put on and taken off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Offload {
     /// The checksum is still to be computed; what the field holds means nothing.
     pub checksum: bool,

@@ -3,6 +3,7 @@
 mod diagnose;
 mod headers;
 mod report;
+pub(super) mod surroundings;
 mod text;
 
 use node::app::Outcome;
@@ -16,7 +17,8 @@ use crate::cli::Output;
 use crate::cli::traffic::{Flow, Protocol, TraceCommand};
 use crate::exit::Exit;
 use crate::world::World;
-use crate::world::record::{Recorder, Role};
+use crate::world::journey::Role;
+use crate::world::record::Recorder;
 
 pub(super) fn run(command: &TraceCommand) -> anyhow::Result<Exit> {
     let mut simulated = Simulated::open(&command.input, &command.node, &command.simulation)?;

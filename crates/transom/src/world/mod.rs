@@ -4,7 +4,9 @@
 //! It wires `services`, `node`, `hns` and `proxy` together and decides nothing itself.
 
 mod change;
+pub mod journey;
 pub mod linux;
+mod places;
 pub mod record;
 
 use std::collections::BTreeMap;
@@ -12,7 +14,7 @@ use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use hcn::json::RawJson;
 use hcn::modify::{EndpointResource, ModifyEndpoint, RequestType};
 use hcn::policy::endpoint::{EndpointPolicy, NatFlags, OutboundNat};
@@ -28,7 +30,8 @@ use proxy::{Config, Driver, Interface, NodeInput, Proxy};
 use services::{Change, Cluster, IpFamily, Perspective};
 
 use self::linux::LinuxViews;
-use crate::cli::traffic::{Destination, Flow, Name, Origin, Protocol};
+pub use self::places::Places;
+use crate::cli::traffic::{Flow, Origin};
 
 /// How often a failing object is tried again before a proxy is taken as it is.
 const TRIES: usize = 8;
@@ -247,111 +250,25 @@ impl World {
         self.cluster.nodes().filter(|node| node.windows).map(|node| node.name.to_string()).collect()
     }
 
+    /// The names of what is in the cluster.
+    pub fn places(&self) -> Places<'_> {
+        Places {
+            cluster: &self.cluster,
+            pods: self.simulation.pods().map(|(pod, _)| pod.to_owned()).collect(),
+            nodes: self.simulation.nodes().map(str::to_owned).collect(),
+        }
+    }
+
     /// Who is meant by a place; `node`: the one of `--node`.
     pub fn client(&self, origin: &Origin, node: Option<&str>) -> anyhow::Result<Client> {
-        match origin {
-            Origin::Pod(name) => {
-                let full = self.pod(name)?;
-                Ok(Client::Pod(full))
-            }
-            Origin::Node(name) => {
-                let windows = self.windows_nodes();
-                let name = name.as_deref().or(node).or(match &windows[..] {
-                    [only] => Some(only.as_str()),
-                    _ => None,
-                });
-                let Some(name) = name else {
-                    bail!(
-                        "which node? write node/NAME or give --node; Windows nodes: {}",
-                        windows.join(", ")
-                    );
-                };
-                if self.simulation.node(name).is_none() {
-                    let known: Vec<&str> = self.simulation.nodes().collect();
-                    bail!("there is no node {name}; nodes in the input: {}", known.join(", "));
-                }
-                Ok(Client::Node(name.to_owned()))
-            }
-            Origin::External(_) => Ok(Client::Outside),
-        }
-    }
-
-    /// `namespace/name` of a pod that was named with or without its namespace.
-    fn pod(&self, name: &Name) -> anyhow::Result<String> {
-        let found: Vec<&str> = self
-            .simulation
-            .pods()
-            .map(|(pod, _)| pod)
-            .filter(|pod| match &name.namespace {
-                Some(namespace) => **pod == format!("{namespace}/{}", name.name),
-                None => pod.rsplit('/').next() == Some(&name.name),
-            })
-            .collect();
-        match found[..] {
-            [one] => Ok(one.to_owned()),
-            [] => {
-                let mut known: Vec<&str> = self.simulation.pods().map(|(pod, _)| pod).collect();
-                known.truncate(10);
-                bail!("there is no running pod {}; pods in the input: {}", shown(name), known.join(", "))
-            }
-            _ => bail!("{} is the name of several pods; choose one of {}", name.name, found.join(", ")),
-        }
-    }
-
-    /// The address and port that a destination means.
-    pub fn target(&self, to: &Destination, protocol: Protocol) -> anyhow::Result<SocketAddr> {
-        match to {
-            Destination::Address(address) => Ok(*address),
-            Destination::Pod(name, port) => {
-                let full = self.pod(name)?;
-                let mut pods = self.cluster.nodes().flat_map(|node| self.cluster.pods_on(&node.name));
-                let pod = pods.find(|pod| format!("{}/{}", pod.namespace, pod.name) == full);
-                let address = pod.and_then(|pod| pod.ips.first().copied());
-                let address = address.with_context(|| format!("pod {full} has no address"))?;
-                Ok(SocketAddr::new(address, *port))
-            }
-            Destination::Service(name, port) => self.service(name, port, protocol),
-        }
-    }
-
-    fn service(&self, name: &Name, port: &str, protocol: Protocol) -> anyhow::Result<SocketAddr> {
-        let mut matches: Vec<(String, SocketAddr)> = Vec::new();
-        let mut ports: Vec<String> = Vec::new();
-        for key in self.cluster.services() {
-            let same = *key.name == *name.name
-                && name.namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace);
-            let Some(view) = self.cluster.view(key).filter(|_| same) else { continue };
-            for view in &view.ports {
-                let wanted = view.port.to_string() == *port || *view.name == *port;
-                ports.push(format!("{}/{}", view.port, view.protocol));
-                if wanted && protocol_matches(view.protocol, protocol) {
-                    matches.push((key.to_string(), SocketAddr::new(view.cluster_ip, view.port)));
-                }
-            }
-        }
-        ports.sort_unstable();
-        ports.dedup();
-        matches.dedup();
-        match &matches[..] {
-            [(_, address)] => Ok(*address),
-            [(first, address), others @ ..] if others.iter().all(|(other, _)| other == first) => Ok(*address),
-            [] if ports.is_empty() => bail!("there is no Service {}", shown(name)),
-            [] => bail!(
-                "Service {} has no port {port} of that protocol; it has {}",
-                shown(name),
-                ports.join(", ")
-            ),
-            several => {
-                let names: Vec<&str> = several.iter().map(|(name, _)| &**name).collect();
-                bail!("{} is the name of several Services; choose one of {}", name.name, names.join(", "))
-            }
-        }
+        self.places().client(origin, node)
     }
 
     /// The client and the destination of a flow. Addresses outside are led to `node`.
     pub fn resolve(&mut self, flow: &Flow, node: Option<&str>) -> anyhow::Result<(Client, SocketAddr)> {
-        let client = self.client(&flow.from, node)?;
-        let target = self.target(&flow.to, flow.protocol)?;
+        let places = self.places();
+        let client = places.client(&flow.from, node)?;
+        let target = places.target(&flow.to, flow.protocol)?;
         self.lead(target.ip(), node);
         Ok((client, target))
     }
@@ -395,19 +312,5 @@ impl World {
         if is_vip && let Some(node) = node.map(str::to_owned).or_else(|| first.first().cloned()) {
             self.simulation.attract(vip, &node);
         }
-    }
-}
-
-fn shown(name: &Name) -> String {
-    match &name.namespace {
-        Some(namespace) => format!("{namespace}/{}", name.name),
-        None => name.name.clone(),
-    }
-}
-
-fn protocol_matches(of_service: services::Protocol, wanted: Protocol) -> bool {
-    match wanted {
-        Protocol::Tcp => of_service == services::Protocol::Tcp,
-        Protocol::Udp => of_service == services::Protocol::Udp,
     }
 }

@@ -82,7 +82,7 @@ fn unexplained(
     let crossed = |by: &str, role: Role| {
         seen.journey.steps.iter().any(|(of, step)| match step {
             Step::Wire(crossing) => *of == role && crossing.from == by,
-            Step::Port(_) => false,
+            Step::Port(_) | Step::Unseen(_) => false,
         })
     };
     let transport = if ask.udp { Transport::Udp } else { Transport::Tcp };

@@ -162,6 +162,9 @@ fn way(journey: &Journey, role: Role, names: &Names, ports: &mut Ports) -> Strin
                 let frame = names.frame(&crossing.frame, ports);
                 let _ = writeln!(out, "{} sends: {frame}{lost}", crossing.from);
             }
+            Step::Unseen(unseen) => {
+                let _ = writeln!(out, "{} is not looked into", unseen.node);
+            }
         }
     }
     out

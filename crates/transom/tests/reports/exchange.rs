@@ -213,7 +213,7 @@ impl Run {
         for place in &asked.passes {
             let passes = journey.steps.iter().any(|(_, step)| match step {
                 Step::Port(passage) => format!("{} {}", passage.node, passage.port) == *place,
-                Step::Wire(_) => false,
+                Step::Wire(_) | Step::Unseen(_) => false,
             });
             if !passes {
                 return Err(format!("no packet passes {place}:\n{}", story(journey)));
@@ -311,6 +311,7 @@ fn story(journey: &Journey) -> String {
                 crossing.lost
             )
         }
+        Step::Unseen(unseen) => format!("  {role:?} through {}\n", unseen.node),
     };
     // The first packets tell the most.
     journey.steps.iter().take(40).map(line).collect()

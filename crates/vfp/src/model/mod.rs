@@ -24,7 +24,7 @@ pub use range::{AddressRange, AddressSet};
 pub use rule::{GroupSpec, LayerFlags, LayerSpec, Rule, RuleFlags};
 
 /// Which way a frame goes, seen from what is attached to the port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Direction {
     /// It leaves the attached adapter into the switch.
     #[serde(rename = "OUT")]

@@ -72,7 +72,7 @@ impl Context<'_, '_> {
                 group: group.id.clone(),
                 rule: entry.rule.id.clone(),
                 name: entry.rule.name.clone(),
-                action: entry.rule.action.word(),
+                action: entry.rule.action.word().into(),
             })
         })
     }
@@ -265,7 +265,7 @@ impl Port {
         ctx: &mut Context<'_, '_>,
     ) -> Step {
         if ht.flags.contains(HtFlags::MIRROR) {
-            let at = self.sighting(direction, Stage::Enter, ctx);
+            let at = self.sighting(direction, Stage::Enter, ctx, packet);
             if let Some(observer) = &mut ctx.observer {
                 observer.seen(&at, packet.data());
             }
@@ -317,8 +317,14 @@ impl Port {
         true
     }
 
-    pub(crate) fn sighting(&self, direction: Direction, stage: Stage, ctx: &Context<'_, '_>) -> Sighting {
-        Sighting { port: self.spec.name, direction, stage, group: ctx.group, now: ctx.time }
+    pub(crate) fn sighting(
+        &self,
+        direction: Direction,
+        stage: Stage,
+        ctx: &Context<'_, '_>,
+        packet: &Packet,
+    ) -> Sighting {
+        self.sighting_at(direction, stage, ctx.group, ctx.time, packet)
     }
 
     /// Drops a packet: counted and told.
@@ -332,7 +338,7 @@ impl Port {
         ctx: &mut Context<'_, '_>,
     ) -> Step {
         self.counters[direction.index()].drops[reason.index()] += 1;
-        let at = self.sighting(direction, Stage::Enter, ctx);
+        let at = self.sighting(direction, Stage::Enter, ctx, packet);
         if let Some(observer) = &mut ctx.observer {
             observer.dropped(&at, reason, rule, packet.data());
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use wire::{Mac, vxlan};
+use wire::{Mac, Packet, vxlan};
 
 use crate::DropReason;
 use crate::counters::{FlowCounters, MeterCounters, PortCounters, RuleCounters};
@@ -386,8 +386,9 @@ impl Port {
         stage: Stage,
         group: u64,
         now: Duration,
+        packet: &Packet,
     ) -> Sighting {
-        Sighting { port: self.spec.name, direction, stage, group, now }
+        Sighting { port: self.spec.name, direction, stage, group, now, offload: packet.offload }
     }
 
     /// Remembers a first fragment's ports, or gives them to a later one. False: the first was not seen.

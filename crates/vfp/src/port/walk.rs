@@ -216,7 +216,7 @@ impl Port {
             group: Arc::clone(&group.id),
             rule: Arc::clone(&rule.id),
             name: Arc::clone(&rule.name),
-            action: rule.action.word(),
+            action: rule.action.word().into(),
         };
         if dropped {
             walk.path.drops = true;

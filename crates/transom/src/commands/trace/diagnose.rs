@@ -5,18 +5,16 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hcn::loadbalancer::Frontend;
-use hcn::{Endpoint, HcnExt, LoadBalancer, Query};
 use node::app::{Outcome, Transport, Unreachable};
 use node::sim::Client;
-use proxy::status::FrontendState;
 use serde::Serialize;
 use services::{Cluster, ServiceKey, ServicePort, TrafficPolicy};
 use vfp::DropReason;
 
 use super::headers::Headers;
 use super::report::RuleName;
+use super::surroundings::Surroundings;
 use crate::world::record::{Journey, Passage, Role, Step};
-use crate::world::{Running, World};
 
 /// Why there was no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -115,12 +113,12 @@ struct Found {
 
 impl Failed<'_> {
     /// Why there was no answer: the first of the known causes that fits.
-    pub fn reason(&self, world: &mut World) -> Reason {
+    pub fn reason(&self, world: &mut impl Surroundings) -> Reason {
         self.self_access()
             .or_else(|| self.hard_drop())
             .or_else(|| self.service(world))
             .or_else(|| self.own_address())
-            .or_else(|| self.unknown_port(&world.cluster))
+            .or_else(|| self.unknown_port(world.cluster()))
             .or_else(|| self.lost())
             .or_else(|| self.cut(world))
             .or_else(|| self.no_endpoint(world))
@@ -147,7 +145,7 @@ impl Failed<'_> {
                 let (reason, rule) = passage.dropped.as_ref()?;
                 counts(*role, *reason).then_some((passage, *reason, rule))
             }
-            Step::Wire(_) => None,
+            Step::Wire(_) | Step::Unseen(_) => None,
         })?;
         let by = rule.as_ref().map(|rule| format!(" by rule {} of {}/{}", rule.rule, rule.layer, rule.group));
         let text = format!(
@@ -168,32 +166,29 @@ impl Failed<'_> {
     fn passages(&self) -> impl Iterator<Item = &Passage> {
         self.journey.steps.iter().filter_map(|(_, step)| match step {
             Step::Port(passage) => Some(&**passage),
-            Step::Wire(_) => None,
+            Step::Wire(_) | Step::Unseen(_) => None,
         })
     }
 
     /// The node that had to act on the request: the first whose switch it came to, else the client's.
-    fn node(&self, world: &World) -> Option<String> {
+    fn node(&self, world: &impl Surroundings) -> Option<String> {
         let first = self.passages().next().map(|passage| passage.node.clone());
         match self.client {
             Client::Node(name) => Some(name.clone()),
-            Client::Pod(pod) => {
-                let mut pods = world.simulation.pods();
-                pods.find(|(name, _)| name == pod).map(|(_, node)| node.to_owned())
-            }
+            Client::Pod(pod) => world.node_of(pod),
             Client::Outside => first.or_else(|| owner(world, self.target.ip())),
         }
     }
 
     /// What is missing for a Service's address that no load balancer translated.
-    fn service(&self, world: &mut World) -> Option<Reason> {
+    fn service(&self, world: &mut impl Surroundings) -> Option<Reason> {
         if self.journey.decided_by("lbnat") || self.journey.decided_by("nat") {
             return None;
         }
         let node = self.node(world)?;
-        let local = world.proxies.get_mut(&node).and_then(|proxy| self.find(proxy.driver().cluster()));
-        let is_windows = world.simulation.windows(&node).is_some();
-        let found = local.or_else(|| self.find(&world.cluster))?;
+        let local = world.seen_by(&node).and_then(|cluster| self.find(cluster));
+        let is_windows = world.is_windows(&node);
+        let found = local.or_else(|| self.find(world.cluster()))?;
         let service = &found.service;
         let what = format!("{} of Service {service}", self.target);
         let reason = |kind, text| Reason::new(kind, text).on(node.clone()).of(service);
@@ -243,8 +238,8 @@ impl Failed<'_> {
         if !is_windows {
             return None;
         }
-        let held = held(world, &node, &found.frontend);
-        let why = world.proxies.get_mut(&node).and_then(|proxy| unprogrammed(proxy, &found));
+        let held = world.balancer(&node, &found.frontend);
+        let why = world.unprogrammed(&node, service, &found.frontend);
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         Some(match held {
             Some(id) => reason(
@@ -333,12 +328,12 @@ impl Failed<'_> {
                 let text = format!("lost on the wire behind {}: {}", crossing.from, crossing.lost.as_ref()?);
                 Some(Reason::new(Kind::Link, text).on(&crossing.from))
             }
-            Step::Port(_) => None,
+            Step::Port(_) | Step::Unseen(_) => None,
         })
     }
 
     /// A cut link where nothing was sent because neighbours could not be resolved.
-    fn cut(&self, world: &mut World) -> Option<Reason> {
+    fn cut(&self, world: &mut impl Surroundings) -> Option<Reason> {
         let unresolved = self.passages().find(|passage| {
             passage.dropped.as_ref().is_some_and(|(reason, _)| *reason == DropReason::PaRoute)
         });
@@ -346,12 +341,8 @@ impl Failed<'_> {
         let asker = unresolved.map(|passage| passage.node.clone()).or_else(|| self.node(world));
         let nodes = [asker, owner(world, target), home(world, target)];
         nodes.into_iter().flatten().find_map(|node| {
-            let device = world.simulation.node(&node)?;
-            let fabric = world.simulation.fabric_mut();
-            let link = fabric.link_at(device, 0)?;
-            let is_cut = !fabric.link_mut(link)?.up;
             let text = format!("the link of {node} is cut, so that no neighbour behind it can be resolved");
-            is_cut.then(|| Reason::new(Kind::Link, text).on(node))
+            world.is_cut(&node).then(|| Reason::new(Kind::Link, text).on(node))
         })
     }
 
@@ -377,18 +368,13 @@ impl Failed<'_> {
         })
     }
 
-    fn no_endpoint(&self, world: &World) -> Option<Reason> {
+    fn no_endpoint(&self, world: &mut impl Surroundings) -> Option<Reason> {
         let address = self.last_request().map_or(self.target.ip(), |headers| headers.destination.address);
-        let mut pods = world
-            .cluster
-            .nodes()
-            .flat_map(|node| world.cluster.pods_on(&node.name).map(move |pod| (node, pod)));
+        let cluster = world.cluster();
+        let mut pods =
+            cluster.nodes().flat_map(|node| cluster.pods_on(&node.name).map(move |pod| (node, pod)));
         let (node, pod) = pods.find(|(_, pod)| pod.ips.contains(&address))?;
-        let windows = world.simulation.windows(&node.name)?;
-        let endpoints = windows.hns().actor("trace").list::<Endpoint>(&Query::all()).ok()?;
-        let held = endpoints.iter().any(|(_, endpoint)| {
-            !endpoint.is_remote() && endpoint.addresses().any(|own| own.to_string() == address.to_string())
-        });
+        let held = world.endpoints(&node.name)?.contains(&address);
         (!held).then(|| {
             let text = format!(
                 "HNS of {} holds no endpoint with {address}, the address of pod {}/{}",
@@ -445,47 +431,24 @@ impl Failed<'_> {
 }
 
 /// The node of the pod whose address it is.
-fn home(world: &World, address: IpAddr) -> Option<String> {
-    let nodes = world.cluster.nodes();
-    let mut homes =
-        nodes.filter(|node| world.cluster.pods_on(&node.name).any(|pod| pod.ips.contains(&address)));
-    homes.next().map(|node| node.name.to_string())
+fn home(world: &impl Surroundings, address: IpAddr) -> Option<String> {
+    let cluster = world.cluster();
+    let mut nodes = cluster.nodes();
+    let home = nodes.find(|node| cluster.pods_on(&node.name).any(|pod| pod.ips.contains(&address)));
+    home.map(|node| node.name.to_string())
 }
 
 /// The node whose own address it is.
-fn owner(world: &World, address: IpAddr) -> Option<String> {
-    world
-        .simulation
-        .nodes()
-        .find(|node| world.cluster.node(node).is_some_and(|facts| facts.addresses.contains(&address)))
-        .map(str::to_owned)
-}
-
-/// What keeps a proxy from programming a frontend, as far as it knows.
-fn unprogrammed(proxy: &mut Running, found: &Found) -> Option<String> {
-    let status = proxy.driver().proxy().status(&found.service)?;
-    let frontend = found.frontend.to_string();
-    let state = status.frontends.into_iter().find(|status| status.frontend == frontend)?.state;
-    match state {
-        FrontendState::Programmed => None,
-        FrontendState::Pending => Some("the proxy has not written it yet".to_owned()),
-        FrontendState::Waiting { reason } => Some(reason),
-        FrontendState::Failed { error, .. } => Some(error),
-    }
-}
-
-/// The load balancer that a node's HNS holds for a frontend.
-fn held(world: &World, node: &str, frontend: &Frontend) -> Option<String> {
-    let hns = world.simulation.windows(node)?.hns().actor("trace");
-    let balancers = hns.list::<LoadBalancer>(&Query::all()).ok()?;
-    let (id, _) = balancers.into_iter().find(|(_, balancer)| balancer.frontends().contains(frontend))?;
-    Some(id.to_string())
+fn owner(world: &impl Surroundings, address: IpAddr) -> Option<String> {
+    let mut nodes = world.cluster().nodes();
+    nodes.find(|node| node.addresses.contains(&address)).map(|node| node.name.to_string())
 }
 
 fn machine(step: &Step) -> &str {
     match step {
         Step::Port(passage) => &passage.node,
         Step::Wire(crossing) => &crossing.from,
+        Step::Unseen(unseen) => &unseen.node,
     }
 }
 
@@ -497,6 +460,7 @@ fn who(step: &Step) -> String {
             port => format!("{port} on {}", passage.node),
         },
         Step::Wire(crossing) => crossing.from.clone(),
+        Step::Unseen(unseen) => unseen.node.clone(),
     }
 }
 
@@ -504,5 +468,6 @@ fn place(step: &Step) -> String {
     match step {
         Step::Port(passage) => format!("{} {} {}", passage.node, passage.port, passage.direction),
         Step::Wire(crossing) => format!("the wire behind {}", crossing.from),
+        Step::Unseen(unseen) => format!("{} (kernel)", unseen.node),
     }
 }

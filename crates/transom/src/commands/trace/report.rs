@@ -1,5 +1,6 @@
 //! What a trace reports: the document of `-o json`, whose names are stable, and what the text is made of.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use node::app::Outcome;
@@ -8,7 +9,7 @@ use vfp::trace::{LayerEvent, RuleRef, Why};
 
 use super::diagnose::Reason;
 use super::headers::{Headers, Rewrite, differences, view_differences};
-use crate::world::record::{Crossing, Journey, Passage, Role, Step};
+use crate::world::journey::{Crossing, Journey, Passage, Role, Step, Unseen};
 
 /// A whole exchange.
 #[derive(Debug, Serialize)]
@@ -64,7 +65,7 @@ pub(super) struct Verdict {
     pub(super) answered: bool,
     /// `answered`, `refused`, `reset`, `garbled`, `unreachable` or `timed-out`.
     pub(super) outcome: &'static str,
-    /// Virtual time from the first packet to the end.
+    /// Time from the first packet to the end.
     pub(super) microseconds: u64,
     /// Why there was no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,9 +88,9 @@ pub(super) fn word(outcome: &Outcome) -> &'static str {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Hop {
-    /// `port` or `wire`.
+    /// `port`, `wire` or `kernel`.
     pub(super) kind: &'static str,
-    /// Virtual time since the emulated cluster began.
+    /// Virtual time since the emulated cluster began; in a lab, real time since the exchange began.
     pub(super) microseconds: u64,
     /// The machine.
     pub(super) node: String,
@@ -142,7 +143,7 @@ pub struct RuleName {
     /// The rule's.
     pub rule: String,
     /// What it does, in a word.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
 }
 
 impl RuleName {
@@ -151,7 +152,7 @@ impl RuleName {
             layer: rule.layer.to_string(),
             group: rule.group.to_string(),
             rule: rule.rule.to_string(),
-            action: rule.action,
+            action: rule.action.clone(),
         }
     }
 }
@@ -177,6 +178,8 @@ pub(super) enum Next {
     },
     /// Over the wire.
     Sent,
+    /// Into a machine that is not looked into.
+    Unseen,
     /// Nowhere, by a fault of the wire.
     Lost { reason: String },
 }
@@ -198,6 +201,7 @@ pub(super) fn hops(journey: &Journey, role: Role, all: bool) -> Vec<Hop> {
         .map(|step| match step {
             Step::Port(passage) => at_port(passage),
             Step::Wire(crossing) => on_wire(crossing),
+            Step::Unseen(unseen) => self::unseen(unseen),
         })
         .collect()
 }
@@ -222,6 +226,22 @@ fn on_wire(crossing: &Crossing) -> Hop {
             Some(reason) => Next::Lost { reason: reason.clone() },
             None => Next::Sent,
         },
+    }
+}
+
+fn unseen(unseen: &Unseen) -> Hop {
+    let packet = Headers::of_frame(&unseen.frame);
+    Hop {
+        kind: "kernel",
+        microseconds: micros(unseen.at),
+        node: unseen.node.clone(),
+        port: None,
+        direction: None,
+        after: packet.clone(),
+        packet,
+        layers: Vec::new(),
+        rewrites: Vec::new(),
+        next: Next::Unseen,
     }
 }
 

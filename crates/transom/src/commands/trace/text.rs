@@ -70,6 +70,11 @@ fn hops(out: &mut String, title: &str, hops: &[Hop]) {
             if let Some(Hop { next: Next::Lost { reason }, .. }) = now.last() {
                 line(out, 5, &format!("✗ lost: {reason}"));
             }
+        } else if hop.kind == "kernel" {
+            let _ = writeln!(out, "{number:3}  {} (kernel): its steps are not seen", hop.node);
+            if hop.packet.as_ref() != before {
+                packet(out, hop, before);
+            }
         } else {
             port(out, number, hop, before);
         }
@@ -126,7 +131,7 @@ fn port(out: &mut String, number: usize, hop: &Hop, before: Option<&Headers>) {
             let by = rule.as_ref().map(|rule| format!(", by {}/{}/{}", rule.layer, rule.group, rule.rule));
             line(out, 5, &format!("✗ dropped: {reason}: {explanation}{}", by.unwrap_or_default()));
         }
-        Next::Sent | Next::Lost { .. } => {}
+        Next::Sent | Next::Unseen | Next::Lost { .. } => {}
     }
 }
 
