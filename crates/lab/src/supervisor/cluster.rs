@@ -163,10 +163,15 @@ impl Read {
         let windows = |node: &str| plan.windows_node(node).is_some();
         let mut files = BTreeMap::new();
         for (name, place) in &plan.pods {
-            let Some(pod) = pods.get(name).filter(|pod| !pod.host_network) else { continue };
+            let pod = pods.get(name);
+            if pod.is_some_and(|pod| pod.host_network) {
+                continue;
+            }
             let resolver = if windows(&place.node) { Resolver::Windows } else { Resolver::Linux };
-            let identity =
-                Identity { namespace: &pod.namespace, name: &pod.name, addresses: &place.addresses };
+            // Of one that only a slice speaks of nobody knows more than its address.
+            let (namespace, own) = pod.map_or(("default", &**name), |pod| (&*pod.namespace, &*pod.name));
+            let own = own.rsplit('/').next().unwrap_or(own);
+            let identity = Identity { namespace, name: own, addresses: &place.addresses };
             files.insert(place.namespace.clone(), etc_files(identity, &servers, resolver));
         }
         files
