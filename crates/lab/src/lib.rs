@@ -25,6 +25,7 @@ pub mod exec;
 pub mod handover;
 pub mod linux;
 pub mod names;
+pub mod needs;
 pub mod netns;
 pub mod nft;
 pub mod offload;

@@ -331,3 +331,6 @@ fn accepted(topology: &Topology, addresses: &[IpAddr]) -> Vec<IpAddr> {
         addresses.iter().filter_map(|address| topology.accepted.get(address)).flatten().copied().collect();
     all.into_iter().filter(|address| !addresses.contains(address)).collect()
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -85,11 +85,11 @@ impl fmt::Display for Difference {
         };
         scripts(f, "removals in", &self.removals)?;
         self.gone.iter().try_for_each(|name| writeln!(f, "gone: {name}"))?;
-        self.new.iter().try_for_each(|name| writeln!(f, "new: {name}"))?;
         for (namespace, settings) in &self.settings {
-            // They are the same everywhere but for this one.
+            let what = if self.new.contains(namespace) { "new" } else { "from now on" };
+            // Settings are the same everywhere but for this one.
             let forwards = settings.iter().any(|(path, value)| path == "ipv4/ip_forward" && *value == "1");
-            writeln!(f, "settings of {namespace}: {}", if forwards { "a router" } else { "a host" })?;
+            writeln!(f, "{what}: {namespace}, {}", if forwards { "a router" } else { "a host" })?;
         }
         scripts(f, "devices in", &self.devices)?;
         scripts(f, "contents of", &self.contents)?;

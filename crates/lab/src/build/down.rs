@@ -70,9 +70,17 @@ fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> BuildError {
 }
 
 /// Ends processes: asks them, and those that do not hear are killed. Returns how many there were.
-fn end(mut processes: Vec<OwnedFd>, clock: &dyn Clock) -> io::Result<usize> {
+fn end(processes: Vec<OwnedFd>, clock: &dyn Clock) -> io::Result<usize> {
+    end_by([(Signal::TERM, PATIENCE), (Signal::KILL, PATIENCE)], processes, clock)
+}
+
+fn end_by(
+    signals: [(Signal, Duration); 2],
+    mut processes: Vec<OwnedFd>,
+    clock: &dyn Clock,
+) -> io::Result<usize> {
     let count = processes.len();
-    for signal in [Signal::TERM, Signal::KILL] {
+    for (signal, patience) in signals {
         for process in &processes {
             match rustix::process::pidfd_send_signal(process, signal) {
                 // It has ended by itself.
@@ -80,7 +88,7 @@ fn end(mut processes: Vec<OwnedFd>, clock: &dyn Clock) -> io::Result<usize> {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        let until = clock.now() + PATIENCE;
+        let until = clock.now() + patience;
         let mut left = Vec::new();
         for process in processes {
             if !wait(process.as_fd(), until.saturating_sub(clock.now()))? {
@@ -92,7 +100,7 @@ fn end(mut processes: Vec<OwnedFd>, clock: &dyn Clock) -> io::Result<usize> {
             return Ok(count);
         }
     }
-    let text = format!("{} processes are still there {PATIENCE:?} after they were killed", processes.len());
+    let text = format!("{} processes are still there although they were killed", processes.len());
     Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
@@ -124,4 +132,28 @@ fn inside(namespaces: &[String]) -> io::Result<Vec<OwnedFd>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hcn::time::SystemClock;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn who_does_not_hear_is_killed() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let script = "trap '' TERM; echo ready; read line";
+        let mut deaf = Command::new("sh");
+        let mut deaf =
+            deaf.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(deaf.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let process = Process::of("deaf", deaf.id()).unwrap().open().unwrap();
+        let signals = [(Signal::TERM, Duration::ZERO), (Signal::KILL, Duration::from_mins(1))];
+        assert_eq!(end_by(signals, vec![process], &SystemClock::default()).unwrap(), 1);
+        assert_eq!(deaf.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
+    }
 }
