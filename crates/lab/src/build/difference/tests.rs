@@ -239,6 +239,8 @@ fn built(plan: &LabPlan) -> Kernel {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
     #[test]
     fn a_changed_lab_is_the_one_that_would_be_built_anew(wishes in proptest::collection::vec(wish(), 2..5)) {
         let mut plans = wishes.iter().map(planned);
