@@ -6,6 +6,7 @@
 //! | [`netns`] | network namespaces: made, entered, removed |
 //! | [`plan`] | pure: a cluster's topology → namespaces, links, addresses, routes |
 //! | [`build`], [`linux`], [`nft`] | carries a plan out with iproute2 and nftables; Linux nodes and their Services |
+//! | [`links`] | faults of the links of nodes that no switch is behind |
 //! | [`tap`], [`offload`], [`pump`] | TAP devices, virtio-net headers, frames between devices and a switch |
 //! | [`seats`], [`shadow`] | a Windows node's devices; what its switch asks of the host's stack |
 //! | [`privileges`], [`handover`] | what a process gives up; messages with descriptors |
@@ -23,6 +24,7 @@ pub mod dns;
 pub mod exchange;
 pub mod exec;
 pub mod handover;
+pub mod links;
 pub mod linux;
 pub mod names;
 pub mod needs;

@@ -72,7 +72,7 @@ pub enum Command {
 }
 
 /// What a pump has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     /// For each device.
     pub seats: Vec<(Seat, Counters)>,
@@ -80,6 +80,8 @@ pub struct Counted {
     pub unseated: u64,
     /// What the degraded wire took.
     pub link: LinkCounters,
+    /// How the wire is worse than it could be.
+    pub degraded: Degraded,
 }
 
 /// Tells a pump what to do.
@@ -238,6 +240,7 @@ impl Pump {
                         seats: self.slots.counters().collect(),
                         unseated: self.unseated,
                         link: self.link.counters(),
+                        degraded: self.link.degraded(),
                     };
                     // Whoever asked may be gone.
                     let _ = sender.send(counted);

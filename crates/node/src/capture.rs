@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use uuid::Uuid;
-use vfp::model::{Direction, PortKind};
+use vfp::model::{Direction, PortKind, PortSpec};
 use vfp::trace::{RuleRef, Sighting, Stage};
 use vfp::{DropReason, Observer};
 use wire::pcapng::{self, About, PacketMeta, Writer};
@@ -110,20 +110,19 @@ impl<W: Write> Capture<W> {
 
     /// Watches the ports of a node's switch, as they are now; ports that come later go by their id.
     pub fn observer(&self, node: &str, switch: &SwitchHandle) -> CaptureObserver<W> {
-        let name = |port: &vfp::model::PortSpec| {
-            let kind = match port.kind {
-                PortKind::External => "external",
-                PortKind::Host => "host",
-                PortKind::Endpoint => "endpoint",
-            };
-            (
-                format!("{node} {kind} {}", port.nic_name),
-                format!("port {} ({})", port.name, port.friendly_name),
-            )
-        };
-        let ports = switch.ports().iter().map(|port| (port.name, name(port))).collect();
+        let ports = switch.ports().iter().map(|port| (port.name, interface(node, port))).collect();
         CaptureObserver { capture: self.clone(), node: node.to_owned(), ports }
     }
+}
+
+/// What the interface of a node's port is called, and what is said of it.
+pub fn interface(node: &str, port: &PortSpec) -> (String, String) {
+    let kind = match port.kind {
+        PortKind::External => "external",
+        PortKind::Host => "host",
+        PortKind::Endpoint => "endpoint",
+    };
+    (format!("{node} {kind} {}", port.nic_name), format!("port {} ({})", port.name, port.friendly_name))
 }
 
 /// Writes what passes adapters.

@@ -122,6 +122,6 @@ pub mod methods {
     pub const DEGRADE: &str = "node.degrade";
     /// `{"words": […]}` → the text of Windows' tool.
     pub const VFPCTRL: &str = "node.vfpctrl";
-    /// A stream: `{"frames": bool}` → what is seen at the switch's ports.
+    /// A stream: `{"frames": bool}` → what is seen at the switch's ports, checksums that were left to an adapter filled in.
     pub const WATCH: &str = "node.watch";
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hcn::time::Clock;
 use hnsd::StreamSink;
 use parking_lot::Mutex;
 use serde_json::json;
 use vfp::trace::{Event, RuleRef, Sighting, Stage};
 use vfp::{DropReason, Observer};
+use wire::Packet;
 
 use super::NodeAccess;
 use crate::pump::{Command, Handle};
@@ -99,6 +101,7 @@ impl Observer for All {
 /// Sends what is seen to a client. It runs while the switch is locked, so it asks nobody for anything.
 struct Sender {
     frames: bool,
+    vxlan_port: u16,
     clock: Arc<dyn Clock>,
     sink: StreamSink,
 }
@@ -113,11 +116,21 @@ impl Sender {
             "at": u64::try_from(nanos).unwrap_or(u64::MAX),
             "what": what,
             "length": frame.len(),
+            "offload": { "checksum": at.offload.checksum, "segment": at.offload.segment },
         });
         if self.frames
             && let Some(event) = event.as_object_mut()
         {
-            event.insert("frame".to_owned(), base64::engine::general_purpose::STANDARD.encode(frame).into());
+            let text = if at.offload.checksum {
+                // Readers know nothing of what was left to an adapter.
+                let mut packet = Packet::new(frame);
+                packet.offload = at.offload;
+                wire::offload::complete(&mut packet, self.vxlan_port);
+                STANDARD.encode(packet.data())
+            } else {
+                STANDARD.encode(frame)
+            };
+            event.insert("frame".to_owned(), text.into());
         }
         // The stream's end takes this observer away.
         let _ = self.sink.send(&event);
@@ -142,7 +155,8 @@ impl Observer for Sender {
 
 /// Sends what is seen at the ports of the switch until the client is gone.
 pub(super) fn stream(node: &NodeAccess, frames: bool, sink: &StreamSink) {
-    let sender = Sender { frames, clock: Arc::clone(&node.clock), sink: sink.clone() };
+    let vxlan_port = node.switch.with(|switch| switch.settings().vxlan_port);
+    let sender = Sender { frames, vxlan_port, clock: Arc::clone(&node.clock), sink: sink.clone() };
     let watch = node.watchers.add(Box::new(sender));
     sink.on_close(move || drop(watch));
 }

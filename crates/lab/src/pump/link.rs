@@ -21,6 +21,8 @@ pub struct Degraded {
     pub loss: f64,
     /// How long each frame takes, each way.
     pub delay: Duration,
+    /// Bytes of frames that pass in a second, each way; 0: as many as come.
+    pub rate: u64,
 }
 
 /// What a degraded wire took.
@@ -44,6 +46,8 @@ pub(super) struct Link {
     entropy: Arc<dyn Entropy>,
     /// When each frame arrives, whether from outside; in order.
     queue: VecDeque<(Duration, bool, Packet)>,
+    /// When the wire has sent all that it was given, outbound and inbound.
+    free: [Duration; 2],
     counters: LinkCounters,
 }
 
@@ -53,12 +57,17 @@ impl Link {
             degraded: Degraded::default(),
             entropy,
             queue: VecDeque::new(),
+            free: [Duration::ZERO; 2],
             counters: LinkCounters::default(),
         }
     }
 
     pub(super) fn set(&mut self, degraded: Degraded) {
         self.degraded = degraded;
+    }
+
+    pub(super) fn degraded(&self) -> Degraded {
+        self.degraded
     }
 
     /// Whether frames must be asked about.
@@ -76,15 +85,27 @@ impl Link {
         }
         // Behind others that are under way, so that none overtakes.
         let behind = self.queue.iter().rev().find(|(_, way, _)| *way == inbound).map(|(due, ..)| *due);
-        if self.degraded.delay.is_zero() && behind.is_none() {
+        if self.degraded.delay.is_zero() && self.degraded.rate == 0 && behind.is_none() {
             return Fate::Passes(packet);
         }
-        let due = (now + self.degraded.delay).max(behind.unwrap_or_default());
+        let sent = self.sent(now, inbound, packet.len());
+        let due = (sent + self.degraded.delay).max(behind.unwrap_or_default());
         self.counters.delayed += 1;
         let small = if packet.capacity() > 4 * packet.len() { packet.clone() } else { packet };
         let at = self.queue.partition_point(|(other, ..)| *other <= due);
         self.queue.insert(at, (due, inbound, small));
         Fate::Later
+    }
+
+    /// When a frame is sent as a whole.
+    fn sent(&mut self, now: Duration, inbound: bool, bytes: usize) -> Duration {
+        if self.degraded.rate == 0 {
+            return now;
+        }
+        let nanos = u128::from(bytes as u64) * 1_000_000_000 / u128::from(self.degraded.rate);
+        let free = &mut self.free[usize::from(inbound)];
+        *free = now.max(*free) + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        *free
     }
 
     pub(super) fn next_due(&self) -> Option<Duration> {
@@ -129,6 +150,19 @@ mod tests {
             .collect();
         assert_eq!(arrived, [(true, 1), (false, 2), (true, 3), (true, 4)]);
         assert!(!link.is_degraded());
+    }
+
+    #[test]
+    fn frames_take_as_long_as_their_bytes() {
+        let mut link = link();
+        let ms = Duration::from_millis;
+        link.set(Degraded { rate: 100_000, ..Degraded::default() });
+        for inbound in [true, true, false] {
+            assert!(matches!(link.fate(ms(5), inbound, Packet::new(&[0; 1000])), Fate::Later));
+        }
+        assert!(link.take_due(ms(14)).is_none());
+        assert_eq!(std::iter::from_fn(|| link.take_due(ms(15))).count(), 2, "one each way");
+        assert_eq!(std::iter::from_fn(|| link.take_due(ms(25))).count(), 1);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Flags of `transom lab`: a cluster's network with real packets on this machine.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use lab::names::LabName;
 
 use super::OutputArgs;
 use super::inputs::{NetworkType, Profile};
-use super::traffic::Name;
+use super::traffic::{CaptureEnd, Destination, Flow, Name, Origin, Protocol};
 use super::values::ManifestPath;
 
 /// `transom lab`.
@@ -42,6 +44,16 @@ pub enum LabAction {
     Logs(LabLogs),
     /// Make a lab follow manifests that have changed
     Apply(LabApply),
+    /// Send one request and show what the switches of the Windows nodes did with its packets; `transom trace --lab`
+    Trace(LabTrace),
+    /// Write what the ports of the Windows nodes' switches see to a pcapng file; `transom capture --lab`
+    Capture(LabCapture),
+    /// Let something go wrong: HNS calls, links, processes
+    Fault(LabFault),
+    /// Print all that a lab holds as one JSON document, for bug reports
+    Snapshot(LabSnapshot),
+    /// Lead packets for an external or ingress address to a node
+    Route(LabRoute),
 }
 
 /// Which lab.
@@ -167,6 +179,178 @@ pub struct LabLogs {
     pub tail: Option<usize>,
 }
 
+/// `transom lab trace`.
+#[derive(Debug, Args)]
+pub struct LabTrace {
+    /// Where the traffic comes from: pod/NAME, pod/NAMESPACE/NAME, node/NAME or external
+    #[arg(long, value_name = "FROM")]
+    pub from: Origin,
+    /// Where it goes: svc/NAME:PORT, svc/NAMESPACE/NAME:PORT, pod/NAME:PORT or IP:PORT
+    #[arg(long, value_name = "TO")]
+    pub to: Destination,
+    /// The protocol
+    #[arg(long, value_enum, default_value_t)]
+    pub proto: Protocol,
+    /// Show every packet of the exchange, not just the first each way
+    #[arg(long)]
+    pub all: bool,
+    /// The node that `--from node` means
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// The form of what is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
+/// `transom lab capture`.
+#[derive(Debug, Args)]
+pub struct LabCapture {
+    /// The pcapng file to write; `-` for standard output
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only this node; without it, all Windows nodes
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// An exchange to run, as FROM=TO[/udp]; the capture ends behind the last of them
+    #[arg(long, value_name = "FROM=TO")]
+    pub send: Vec<Flow>,
+    /// When it ends.
+    #[command(flatten)]
+    pub end: CaptureEnd,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
+/// `transom lab fault`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("fault").required(true).multiple(false))]
+pub struct LabFault {
+    /// The node
+    #[arg(value_name = "NODE", required_unless_present = "kill", conflicts_with = "kill")]
+    pub node: Option<String>,
+    /// A file with a plan of faults in YAML for the node's HNS, or - for standard input; in place of the one of before
+    #[arg(long, value_name = "FILE", group = "fault")]
+    pub plan: Option<PathBuf>,
+    /// End all faults of the node: of its HNS, whose hanging calls go on, and of its link
+    #[arg(long, group = "fault")]
+    pub clear: bool,
+    /// Restart the node's HNS
+    #[arg(long, group = "fault")]
+    pub restart_hns: bool,
+    /// What HNS loses in a restart
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "restart_hns")]
+    pub loss: HnsLoss,
+    /// The node's link: good, or cut, loss=5%, delay=20ms, rate=10Mbit, several with commas
+    #[arg(long, value_name = "STATE", group = "fault")]
+    pub link: Option<LinkState>,
+    /// Kill a process of the lab, as `lab status` names it; it is started again
+    #[arg(long, value_name = "PROCESS", group = "fault")]
+    pub kill: Option<String>,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
+/// What an HNS loses in a restart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum HnsLoss {
+    /// Nothing
+    #[default]
+    None,
+    /// All load balancers
+    #[value(name = "loadbalancers")]
+    LoadBalancers,
+    /// All endpoints, and the load balancers with them
+    Endpoints,
+    /// Everything
+    Everything,
+}
+
+/// How a link is worse than it could be; the default is a good one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LinkState {
+    /// Nothing passes.
+    pub cut: bool,
+    /// The part of frames that is lost, 0 to 1.
+    pub loss: f64,
+    /// How long each frame takes.
+    pub delay: Duration,
+    /// Bytes in a second; 0: as many as come.
+    pub rate: u64,
+}
+
+impl std::str::FromStr for LinkState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut state = Self::default();
+        if text == "good" {
+            return Ok(state);
+        }
+        for part in text.split(',') {
+            let wrong = || {
+                format!("{part:?} is no state of a link: write good, cut, loss=5%, delay=20ms or rate=10Mbit")
+            };
+            let number =
+                |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+            match part.split_once('=') {
+                None if part == "cut" => state.cut = true,
+                Some(("loss", loss)) => {
+                    let parts = loss.strip_suffix('%').and_then(number).map(|percent| percent / 100.0);
+                    state.loss = parts.filter(|parts| *parts <= 1.0).ok_or_else(wrong)?;
+                }
+                Some(("delay", delay)) => {
+                    let seconds = match delay.strip_suffix("ms") {
+                        Some(milliseconds) => number(milliseconds).map(|number| number / 1000.0),
+                        None => delay.strip_suffix('s').and_then(number),
+                    };
+                    let seconds = seconds.filter(|seconds| *seconds <= 60.0).ok_or_else(wrong)?;
+                    state.delay = Duration::from_secs_f64(seconds);
+                }
+                Some(("rate", rate)) => state.rate = bytes_per_second(rate).ok_or_else(wrong)?,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(state)
+    }
+}
+
+/// A rate as `tc` writes it: in bits with `kbit`, `Mbit` and `Gbit`.
+fn bytes_per_second(text: &str) -> Option<u64> {
+    let units = [("kbit", 125), ("Mbit", 125_000), ("Gbit", 125_000_000)];
+    let (number, unit) = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    number.parse::<u64>().ok().filter(|number| *number > 0)?.checked_mul(*unit)
+}
+
+/// `transom lab snapshot`.
+#[derive(Debug, Args)]
+pub struct LabSnapshot {
+    /// The file to write, in place of standard output
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
+/// `transom lab route`.
+#[derive(Debug, Args)]
+pub struct LabRoute {
+    /// The address
+    #[arg(value_name = "ADDRESS")]
+    pub address: IpAddr,
+    /// The node that gets its packets
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
 /// `transom lab apply`.
 #[derive(Debug, Args)]
 pub struct LabApply {
@@ -195,4 +379,40 @@ pub struct LabPartCommand {
     /// Which
     #[arg(value_enum)]
     pub part: LabPart,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_links_are_read() {
+        let good = LinkState::default();
+        let ms = Duration::from_millis;
+        for (text, state) in [
+            ("good", good),
+            ("cut", LinkState { cut: true, ..good }),
+            ("loss=2.5%", LinkState { loss: 0.025, ..good }),
+            ("delay=20ms", LinkState { delay: ms(20), ..good }),
+            ("delay=1.5s,loss=100%", LinkState { delay: ms(1500), loss: 1.0, ..good }),
+            ("rate=10Mbit", LinkState { rate: 1_250_000, ..good }),
+            ("rate=64kbit", LinkState { rate: 8_000, ..good }),
+        ] {
+            assert_eq!(text.parse::<LinkState>(), Ok(state), "{text}");
+        }
+        for text in [
+            "",
+            "bad",
+            "loss=5",
+            "loss=101%",
+            "loss=-1%",
+            "delay=20",
+            "delay=2m",
+            "rate=0Mbit",
+            "rate=10",
+            "good,cut",
+        ] {
+            assert!(text.parse::<LinkState>().unwrap_err().contains("write good, cut, loss=5%"), "{text}");
+        }
+    }
 }

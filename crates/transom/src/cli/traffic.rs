@@ -1,4 +1,4 @@
-//! Flags of the commands that send packets through an emulated cluster: `trace`, `capture` and `vfp`.
+//! Flags of the commands that send packets through an emulated cluster or a lab: `trace`, `capture` and `vfp`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
-use super::inputs::{InputArgs, NodeArgs};
+use super::inputs::{InputOptions, NodeArgs};
+use super::values::{self, ManifestPath};
 use super::{Output, OutputArgs};
 
 /// A name in a namespace: `NAME` (namespace `default`) or `NAMESPACE/NAME`.
@@ -200,6 +202,34 @@ pub struct SimulationArgs {
     pub seed: u64,
 }
 
+/// The cluster: manifests that are emulated in this process, or a lab that runs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct ClusterArgs {
+    /// Files and folders with manifests, or `-` for standard input
+    ///
+    /// YAML or JSON with one or many documents; lists, such as the output of `kubectl get
+    /// nodes,services,endpointslices,pods -A -o yaml`, are taken as they are. Folders are read with their
+    /// subfolders. Where a Service has no EndpointSlices but its Pods are there, the slices are derived from them.
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., required_unless_present = "lab")]
+    pub manifests: Vec<ManifestPath>,
+
+    /// A lab that runs (`transom lab up`), in place of manifests
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = values::lab_name,
+        conflicts_with_all = [
+            "manifests", "max_manifest_bytes", "strict", "network", "profile", "state", "faults", "enable_dsr", "seed"
+        ]
+    )]
+    pub lab: Option<String>,
+
+    /// Everything else that is said of the input.
+    #[command(flatten)]
+    pub common: InputOptions,
+}
+
 const TRACE_EXITS: &str = "\
 Exit codes:
   0   the request was answered
@@ -215,8 +245,9 @@ The document of -o json and -o yaml; fields may be added, none is renamed. What 
   client, target      the client's end and the one that it connects to, as ADDRESS:PORT
   request, reply, refusal
                       the ways of the first packet, the first answer, and a reset or ICMP error: lists of
-      kind            port (it passes the layers of a switch port) or wire (it leaves a machine)
-      microseconds    virtual time
+      kind            port (it passes the layers of a switch port), wire (it leaves a machine) or kernel (it passes a
+                      Linux node of a lab, which is not looked into)
+      microseconds    virtual time; in a lab, real time since the exchange began
       node, port, direction
                       where; OUT is from the adapter into the switch, IN is to the adapter
       packet          sourceMac, destinationMac, vlan, source, destination, what, ttl as it came; the inner ones
@@ -225,7 +256,7 @@ The document of -o json and -o yaml; fields may be added, none is renamed. What 
                       kept: the decision is that of the connection's first packet
       rewrites        {field, from, to} of the port as a whole
       next            {kind: port, port, why}, {kind: dropped, reason, explanation, rule}, {kind: lost, reason}, or
-                      kind delivered, back, several, sent
+                      kind delivered, back, several, sent, unseen
   backend             {name, address, sees, seesClient} of who answered
   verdict             {answered, outcome, microseconds, reason}
       outcome         answered, refused, reset, garbled, unreachable or timed-out
@@ -260,7 +291,7 @@ pub struct TraceCommand {
     pub output: OutputArgs,
     /// The cluster.
     #[command(flatten)]
-    pub input: InputArgs,
+    pub input: ClusterArgs,
     /// The nodes.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -276,20 +307,37 @@ pub struct CaptureCommand {
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub file: PathBuf,
     /// An exchange to run, as FROM=TO[/udp] with the forms of `transom trace`; may be given several times
-    #[arg(long, value_name = "FROM=TO", required = true)]
+    ///
+    /// With --lab, the capture ends behind the last of them.
+    #[arg(long, value_name = "FROM=TO", required_unless_present = "lab")]
     pub send: Vec<Flow>,
-    /// Only the ports of the node of --node
+    /// Only the ports of the node of --node; with --lab that needs no saying
     #[arg(long)]
     pub only_node: bool,
+    /// When a capture of a lab ends.
+    #[command(flatten)]
+    pub end: CaptureEnd,
     /// The cluster.
     #[command(flatten)]
-    pub input: InputArgs,
+    pub input: ClusterArgs,
     /// The nodes.
     #[command(flatten)]
     pub node: NodeArgs,
     /// The emulated cluster.
     #[command(flatten)]
     pub simulation: SimulationArgs,
+}
+
+/// When a capture of a lab ends; without any of these, when it is told to.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "End of a lab's capture")]
+pub struct CaptureEnd {
+    /// After so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub duration: Option<u64>,
+    /// After so many packets, each counted once for every place where it is seen
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub packets: Option<u64>,
 }
 
 /// `transom vfp`.
@@ -325,7 +373,8 @@ pub enum VfpAction {
 }
 
 /// A form of `transom vfp`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum VfpFormat {
     /// Tables for people
     #[default]
@@ -344,7 +393,7 @@ pub struct VfpTarget {
     pub send: Vec<Flow>,
     /// The cluster.
     #[command(flatten)]
-    pub input: InputArgs,
+    pub input: ClusterArgs,
     /// The nodes.
     #[command(flatten)]
     pub node: NodeArgs,

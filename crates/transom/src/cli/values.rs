@@ -240,6 +240,18 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// The name of a lab.
+#[cfg(target_os = "linux")]
+pub(super) fn lab_name(text: &str) -> Result<String, String> {
+    text.parse::<lab::names::LabName>().map(|name| name.to_string())
+}
+
+/// There are no labs on this system.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn lab_name(_: &str) -> Result<String, String> {
+    Err("labs run on Linux only".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

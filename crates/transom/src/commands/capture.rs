@@ -15,6 +15,9 @@ use crate::cli::traffic::CaptureCommand;
 use crate::exit::Exit;
 
 pub(super) fn run(command: &CaptureCommand) -> anyhow::Result<Exit> {
+    if let Some(lab) = &command.input.lab {
+        return super::lab::capture(lab, command);
+    }
     let mut simulated = Simulated::open(&command.input, &command.node, &command.simulation)?;
     // Whoever is named must be there before anything is written.
     for flow in &command.send {

@@ -1,12 +1,21 @@
 //! `transom lab`: a cluster's network with real packets on this machine.
 
+mod capture;
 mod down;
 mod exec;
+mod extension;
+mod fault;
+mod links;
+mod live;
 mod logs;
 mod manifests;
 mod outside;
 mod parts;
+mod recording;
+mod route;
+mod snapshot;
 mod status;
+mod trace;
 mod up;
 
 use anyhow::{Context, bail};
@@ -16,10 +25,39 @@ use lab::names::{LabName, Names};
 use lab::supervisor::Status;
 use serde_json::json;
 
+use super::vfp;
 use crate::cli::lab::{LabAction, LabCommand};
+use crate::cli::traffic::{CaptureCommand, Flow, VfpTarget};
 use crate::exit::Exit;
 
 pub(super) use parts::run as part;
+pub(super) use trace::run as trace;
+
+/// `transom vfp --lab`: asks the switch of a node's daemon.
+pub(super) fn vfp(lab: &str, target: &VfpTarget, ask: &vfp::Ask) -> anyhow::Result<vfp::Answer> {
+    let node = target.input.common.node.as_deref();
+    let live = live::LiveCluster::read(live::LiveLab::named(lab)?);
+    let name = live.lab.windows_node(node)?.name.clone();
+    for flow in &target.send {
+        let outcome = live.resolve(flow, node)?.ask(&clock())?.outcome.to_string();
+        tracing::info!(exchange = flow.to_string(), outcome, "Exchange");
+    }
+    let daemon = live.lab.daemon(&name)?;
+    // What is wrong is told as if it were told here.
+    daemon.call_extension_as(extension::methods::VFP, ask).map_err(anyhow::Error::msg)
+}
+
+/// `transom capture --lab`.
+pub(super) fn capture(lab: &str, command: &CaptureCommand) -> anyhow::Result<Exit> {
+    let (file, node, send) = (&*command.file, command.input.common.node.as_deref(), &*command.send);
+    capture::run(lab, &capture::Order { file, node, send, end: command.end })
+}
+
+/// Where the HNS of a lab's node listens: of the named one, else of the only one.
+pub(super) fn hns(lab: &str, node: Option<&str>) -> anyhow::Result<Address> {
+    let live = live::LiveLab::named(lab)?;
+    Ok(live.address(&live.windows_node(node)?.name))
+}
 
 pub(super) fn run(command: &LabCommand) -> anyhow::Result<Exit> {
     match &command.action {
@@ -29,6 +67,19 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<Exit> {
         LabAction::Exec(exec) => exec::run(exec),
         LabAction::Logs(logs) => logs::run(logs),
         LabAction::Apply(apply) => up::apply(apply),
+        LabAction::Trace(trace) => {
+            let flow = Flow { from: trace.from.clone(), to: trace.to.clone(), protocol: trace.proto };
+            let (lab, node) = (trace.name.name.as_str(), trace.node.as_deref());
+            trace::run(lab, node, &flow, trace.all, trace.output.output)
+        }
+        LabAction::Capture(capture) => {
+            let (file, node, send) = (&*capture.file, capture.node.as_deref(), &*capture.send);
+            let order = capture::Order { file, node, send, end: capture.end };
+            capture::run(capture.name.name.as_str(), &order)
+        }
+        LabAction::Fault(fault) => fault::run(fault),
+        LabAction::Snapshot(snapshot) => snapshot::run(snapshot),
+        LabAction::Route(route) => route::run(route),
     }
 }
 

@@ -4,6 +4,9 @@ mod capture;
 mod hns;
 #[cfg(target_os = "linux")]
 mod lab;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_lab.rs"]
+mod lab;
 mod live;
 mod plan;
 mod progress;

@@ -5,8 +5,8 @@ use node::app::{Exchange, Request, Transport};
 use node::sim::{Client, Settings};
 
 use super::session::Asked;
-use crate::cli::inputs::{InputArgs, NodeArgs};
-use crate::cli::traffic::{Flow, Origin, Protocol, SimulationArgs};
+use crate::cli::inputs::NodeArgs;
+use crate::cli::traffic::{ClusterArgs, Flow, Origin, Protocol, SimulationArgs};
 use crate::exit::Exit;
 use crate::world::{Plan, World};
 
@@ -21,7 +21,7 @@ pub(super) struct Simulated {
 
 impl Simulated {
     pub(super) fn open(
-        input: &InputArgs,
+        input: &ClusterArgs,
         node: &NodeArgs,
         simulation: &SimulationArgs,
     ) -> anyhow::Result<Self> {

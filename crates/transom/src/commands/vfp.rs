@@ -1,4 +1,6 @@
 //! `transom vfp`: the virtual switch of one node, in tables, in documents of our own, or as `vfpctrl` prints it.
+//!
+//! What is asked is a value ([`Ask`]) and so is the answer, so that a node of a lab answers in its own process.
 
 mod documents;
 mod tables;
@@ -6,6 +8,7 @@ mod tables;
 use std::time::Duration;
 
 use anyhow::bail;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 use vfp::Switch;
@@ -14,56 +17,131 @@ use vfp::model::PortKind;
 use vfpctrl::{Command, CtrlError, Verb};
 
 use self::tables::Section;
+use super::lab;
 use super::render;
 use super::simulated::Simulated;
 use crate::cli::Output;
 use crate::cli::traffic::{VfpAction, VfpCommand, VfpFormat, VfpShow, VfpTarget};
 use crate::exit::Exit;
 
-pub(super) fn run(command: &VfpCommand) -> anyhow::Result<Exit> {
-    match &command.action {
-        VfpAction::Ports(show) => self::show(show, &[Verb::ListVmswitchPort], tables::ports, None),
-        VfpAction::Layers(show) => {
-            self::show(show, &[Verb::ListLayer], tables::layers, Some(documents::layers))
+/// What is asked of a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Ask {
+    /// Something is to be shown.
+    Show(Show),
+    /// Which rules a flow's first packet would hit.
+    ProcessTuples { port: String, tuple: Vec<String> },
+    /// A command line of the tool.
+    Ctrl { words: Vec<String> },
+}
+
+/// What can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum What {
+    Ports,
+    Layers,
+    Groups,
+    Rules,
+    Flows,
+    Counters,
+    Nat,
+}
+
+/// One view of a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Show {
+    pub(super) what: What,
+    pub(super) port: Option<String>,
+    pub(super) layer: Option<String>,
+    pub(super) group: Option<String>,
+    pub(super) format: VfpFormat,
+}
+
+impl Show {
+    fn of(what: What, show: &VfpShow) -> Self {
+        Self {
+            what,
+            port: show.port.clone(),
+            layer: show.layer.clone(),
+            group: show.group.clone(),
+            format: show.format,
         }
-        VfpAction::Groups(show) => {
-            self::show(show, &[Verb::ListGroup], tables::groups, Some(documents::groups))
-        }
-        VfpAction::Rules(show) => self::show(show, &[Verb::ListRule], tables::rules, None),
-        VfpAction::Flows(show) => {
-            self::show(show, &[Verb::ListUnifiedFlow], tables::flows, Some(documents::flows))
-        }
-        VfpAction::Counters(show) => {
-            let verbs = [Verb::GetPortCounter, Verb::GetPortFlowStats];
-            self::show(show, &verbs, tables::counters, Some(documents::counters))
-        }
-        VfpAction::Nat(show) => {
-            let verbs = [Verb::ListNatRange, Verb::ListNatPortBinding];
-            self::show(show, &verbs, tables::nat, Some(documents::nat))
-        }
-        VfpAction::ProcessTuples(tuples) => with_switch(&tuples.target, |switch, names, now| {
-            let port = names.find(switch, &tuples.port)?;
-            let command = Command {
-                port: Some(port.to_string()),
-                argument: Some(tuples.tuple.join(" ")),
-                ..Command::new(Verb::ProcessTuples)
-            };
-            Ok((vfpctrl::execute(switch, &command, now)?.replace("\r\n", "\n"), Exit::Success))
-        }),
-        VfpAction::Ctrl(ctrl) => with_switch(&ctrl.target, |switch, names, now| {
-            let words = names.translate(switch, &ctrl.words);
-            // The errors are the tool's own, in its form and where it writes them.
-            Ok(match vfpctrl::run(switch, &words, now) {
-                Ok(text) => (text, Exit::Success),
-                Err(error) => (format!("ERROR: {error}\r\n"), Exit::Failure),
-            })
-        }),
     }
 }
 
+/// What is printed, and whether the tool calls it an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) failed: bool,
+}
+
+impl Answer {
+    fn good(text: String) -> Self {
+        Self { text, failed: false }
+    }
+}
+
+impl Ask {
+    fn of(action: &VfpAction) -> (Self, &VfpTarget) {
+        let show = |what, show| (Self::Show(Show::of(what, show)), &show.target);
+        match action {
+            VfpAction::Ports(of) => show(What::Ports, of),
+            VfpAction::Layers(of) => show(What::Layers, of),
+            VfpAction::Groups(of) => show(What::Groups, of),
+            VfpAction::Rules(of) => show(What::Rules, of),
+            VfpAction::Flows(of) => show(What::Flows, of),
+            VfpAction::Counters(of) => show(What::Counters, of),
+            VfpAction::Nat(of) => show(What::Nat, of),
+            VfpAction::ProcessTuples(of) => {
+                let (port, tuple) = (of.port.clone(), of.tuple.clone());
+                (Self::ProcessTuples { port, tuple }, &of.target)
+            }
+            VfpAction::Ctrl(of) => (Self::Ctrl { words: of.words.clone() }, &of.target),
+        }
+    }
+
+    /// Asks a switch.
+    pub(super) fn answer(&self, switch: &mut Switch, names: &Names, now: Duration) -> anyhow::Result<Answer> {
+        match self {
+            Self::Show(show) => show.answer(switch, names, now),
+            Self::ProcessTuples { port, tuple } => {
+                let port = names.find(switch, port)?;
+                let command = Command {
+                    port: Some(port.to_string()),
+                    argument: Some(tuple.join(" ")),
+                    ..Command::new(Verb::ProcessTuples)
+                };
+                let text = vfpctrl::execute(switch, &command, now)?;
+                Ok(Answer::good(text.replace("\r\n", "\n")))
+            }
+            Self::Ctrl { words } => {
+                let words = names.translate(switch, words);
+                // The errors are the tool's own, in its form and where it writes them.
+                Ok(match vfpctrl::run(switch, &words, now) {
+                    Ok(text) => Answer::good(text),
+                    Err(error) => Answer { text: format!("ERROR: {error}\r\n"), failed: true },
+                })
+            }
+        }
+    }
+}
+
+pub(super) fn run(command: &VfpCommand) -> anyhow::Result<Exit> {
+    let (ask, target) = Ask::of(&command.action);
+    let (answer, exit) = match &target.input.lab {
+        Some(lab) => (lab::vfp(lab, target, &ask)?, Exit::Success),
+        None => in_memory(target, &ask)?,
+    };
+    render::print(&answer.text)?;
+    Ok(if answer.failed { exit.and(Exit::Failure) } else { exit })
+}
+
 /// What ports are called: pods by their names.
-struct Names {
-    pods: Vec<(Uuid, String)>,
+pub(super) struct Names {
+    pub(super) pods: Vec<(Uuid, String)>,
 }
 
 impl Names {
@@ -122,11 +200,8 @@ impl Names {
     }
 }
 
-/// Opens the cluster, runs the exchanges and gives the node's switch to `act`.
-fn with_switch(
-    target: &VfpTarget,
-    act: impl FnOnce(&mut Switch, &Names, Duration) -> anyhow::Result<(String, Exit)>,
-) -> anyhow::Result<Exit> {
+/// Builds the cluster, runs the exchanges and asks the node's switch.
+fn in_memory(target: &VfpTarget, ask: &Ask) -> anyhow::Result<(Answer, Exit)> {
     let mut simulated = Simulated::open(&target.input, &target.node, &target.simulation)?;
     let Some(name) = simulated.node.clone() else {
         let windows = simulated.world.windows_nodes();
@@ -141,7 +216,7 @@ fn with_switch(
     let now = simulation.fabric().now();
     let Some(node) = simulation.windows(&name) else { bail!("node {name} is no Windows node") };
     let pods = simulation.spec(&name).map(|spec| spec.pods.clone()).unwrap_or_default();
-    let (text, exit) = node.switch().with(|switch| {
+    let answer = node.switch().with(|switch| {
         let ports = switch.ports();
         let names = pods
             .iter()
@@ -152,10 +227,9 @@ fn with_switch(
                 Some((ports.iter().find(holds)?.spec.name, pod.name.clone()))
             })
             .collect();
-        act(switch, &Names { pods: names }, now)
+        ask.answer(switch, &Names { pods: names }, now)
     })?;
-    render::print(&text)?;
-    Ok(simulated.exit.and(exit))
+    Ok((answer, simulated.exit))
 }
 
 /// What a view is given.
@@ -164,7 +238,7 @@ struct Shown<'a> {
     names: &'a Names,
     /// The selected ports.
     ports: Vec<PortDump>,
-    show: &'a VfpShow,
+    show: &'a Show,
     now: Duration,
 }
 
@@ -226,42 +300,62 @@ impl Shown<'_> {
     }
 }
 
-/// Shows one view in the form that is asked for; without a document of our own, JSON is the tool's.
-fn show(
-    show: &VfpShow,
-    verbs: &[Verb],
-    table: fn(&Shown<'_>) -> Vec<Section>,
-    document: Option<fn(&Shown<'_>) -> Value>,
-) -> anyhow::Result<Exit> {
-    with_switch(&show.target, |switch, names, now| {
+type Tables = fn(&Shown<'_>) -> Vec<Section>;
+type Document = fn(&Shown<'_>) -> Value;
+
+impl What {
+    /// The tool's verbs for it, its tables, and a document of our own where the tool has none.
+    fn forms(self) -> (&'static [Verb], Tables, Option<Document>) {
+        match self {
+            Self::Ports => (&[Verb::ListVmswitchPort], tables::ports, None),
+            Self::Layers => (&[Verb::ListLayer], tables::layers, Some(documents::layers)),
+            Self::Groups => (&[Verb::ListGroup], tables::groups, Some(documents::groups)),
+            Self::Rules => (&[Verb::ListRule], tables::rules, None),
+            Self::Flows => (&[Verb::ListUnifiedFlow], tables::flows, Some(documents::flows)),
+            Self::Counters => {
+                let verbs = &[Verb::GetPortCounter, Verb::GetPortFlowStats];
+                (verbs, tables::counters, Some(documents::counters))
+            }
+            Self::Nat => {
+                let verbs = &[Verb::ListNatRange, Verb::ListNatPortBinding];
+                (verbs, tables::nat, Some(documents::nat))
+            }
+        }
+    }
+}
+
+impl Show {
+    /// Shows the view in the form that is asked for; without a document of our own, JSON is the tool's.
+    fn answer(&self, switch: &mut Switch, names: &Names, now: Duration) -> anyhow::Result<Answer> {
+        let (verbs, table, document) = self.what.forms();
         let mut ports = switch.ports();
-        if let Some(wanted) = &show.port {
+        if let Some(wanted) = &self.port {
             let name = names.find(switch, wanted)?;
             ports.retain(|port| port.spec.name == name);
         }
-        let shown = Shown { switch, names, ports, show, now };
+        let shown = Shown { switch, names, ports, show: self, now };
         shown.check()?;
-        let text = match (show.format, document) {
+        let text = match (self.format, document) {
             (VfpFormat::Table, _) => tables::text(&table(&shown)),
             (VfpFormat::Json, Some(document)) => render::document(&document(&shown), Output::Json)?,
             (VfpFormat::Json, None) => {
                 let ports = shown.ports;
-                ctrl(switch, &ports, show, verbs, now, true)?
+                ctrl(switch, &ports, self, verbs, now, true)?
             }
             (VfpFormat::Vfpctrl, _) => {
                 let ports = shown.ports;
-                ctrl(switch, &ports, show, verbs, now, false)?
+                ctrl(switch, &ports, self, verbs, now, false)?
             }
         };
-        Ok((text, Exit::Success))
-    })
+        Ok(Answer::good(text))
+    }
 }
 
 /// The tool's own text or JSON: for each selected port and verb, one after the other; JSON a line each.
 fn ctrl(
     switch: &mut Switch,
     ports: &[PortDump],
-    show: &VfpShow,
+    show: &Show,
     verbs: &[Verb],
     now: Duration,
     json: bool,

@@ -139,6 +139,15 @@ impl Step {
         }
     }
 
+    /// When, to be changed.
+    pub fn at_mut(&mut self) -> &mut Duration {
+        match self {
+            Self::Port(passage) => &mut passage.at,
+            Self::Wire(crossing) => &mut crossing.at,
+            Self::Unseen(unseen) => &mut unseen.at,
+        }
+    }
+
     /// When.
     pub fn at(&self) -> Duration {
         match self {

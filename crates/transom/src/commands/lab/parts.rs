@@ -4,9 +4,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::Context;
-use lab::daemon::NoExtension;
 use lab::handover::Channel;
 
+use super::extension::NodeExtension;
 use super::outside::Programs;
 use crate::cli::lab::{LabPart, LabPartCommand};
 use crate::exit::Exit;
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &LabPartCommand) -> anyhow::Result<Exit> {
                 }
             })?;
         }
-        LabPart::Node => lab::daemon::run(&channel, Arc::new(NoExtension))?,
+        LabPart::Node => lab::daemon::run(&channel, Arc::new(NodeExtension::default()))?,
         LabPart::Responder => {
             let dropped = lab::privileges::drop_all(Some(NOBODY)).context("cannot give up privileges")?;
             tracing::info!(%dropped, "Privileges are given up");

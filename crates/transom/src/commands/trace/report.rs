@@ -14,7 +14,7 @@ use crate::world::journey::{Crossing, Journey, Passage, Role, Step, Unseen};
 /// A whole exchange.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(in crate::commands) struct Report {
     /// Who asks: `pod/NAMESPACE/NAME`, `node/NAME` or `outside`.
     pub(super) from: String,
     /// What was asked for, as on the command line.
@@ -40,7 +40,7 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) backend: Option<Backend>,
     /// How it ended.
-    pub(super) verdict: Verdict,
+    pub(in crate::commands) verdict: Verdict,
 }
 
 /// Who answered.
@@ -60,9 +60,9 @@ pub(super) struct Backend {
 /// How it ended.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Verdict {
+pub(in crate::commands) struct Verdict {
     /// The whole answer came.
-    pub(super) answered: bool,
+    pub(in crate::commands) answered: bool,
     /// `answered`, `refused`, `reset`, `garbled`, `unreachable` or `timed-out`.
     pub(super) outcome: &'static str,
     /// Time from the first packet to the end.

@@ -1,0 +1,223 @@
+//! Faults of the links of Linux nodes: the port of the underlay that such a node is plugged into goes down, or nftables
+//! lets a part of its frames not pass. (A Windows node's daemon degrades its wire itself.)
+//!
+//! It knows the underlay's namespace and devices; nothing of clusters.
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::build::feed;
+use crate::netns::{Netns, NetnsError};
+use crate::pump::Degraded;
+
+/// Losses are counted in parts of this.
+const PARTS: u32 = 1_000_000;
+
+/// The smallest burst of a limited rate: a few of the largest frames that a device hands over at once.
+const BURST: u64 = 256 * 1024;
+
+/// A link that cannot be made worse, or better.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The underlay is not there.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// No device is a node's port.
+    #[error("node {0} has no port in the underlay {1}; is it a node of the lab?")]
+    NoPort(String, String),
+    /// Something that the kernel cannot do here.
+    #[error("{0}: the link of a Linux node is the kernel's, which delays no frames here; use a Windows node")]
+    Delay(String),
+    /// A program does not start.
+    #[error("{program} does not start: {error}")]
+    Program {
+        /// Which.
+        program: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+    /// A program refuses.
+    #[error("{port}: {program} refuses: {said}")]
+    Refused {
+        /// The device.
+        port: String,
+        /// Which program.
+        program: &'static str,
+        /// What it says.
+        said: String,
+    },
+}
+
+/// The link of a node: its port of the underlay.
+#[derive(Debug)]
+pub struct Link {
+    underlay: Netns,
+    node: String,
+    port: String,
+}
+
+#[derive(Deserialize)]
+struct Device {
+    ifname: String,
+    ifalias: Option<String>,
+    #[serde(default)]
+    flags: Vec<String>,
+}
+
+fn said(
+    program: &'static str,
+    words: &[&str],
+    underlay: &Netns,
+) -> Result<(bool, Vec<u8>, String), LinkError> {
+    let ran = underlay.run(|| Command::new(program).args(words).output())?;
+    let output = ran.map_err(|error| LinkError::Program { program, error })?;
+    let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok((output.status.success(), output.stdout, complaint))
+}
+
+fn devices(underlay: &Netns) -> Result<Vec<Device>, LinkError> {
+    let (good, text, complaint) = said("ip", &["-j", "link", "show"], underlay)?;
+    let refused = |said| LinkError::Refused { port: underlay.name().to_owned(), program: "ip", said };
+    if !good {
+        return Err(refused(complaint));
+    }
+    serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))
+}
+
+impl Link {
+    /// The link of a Linux node.
+    pub fn of(underlay: &str, node: &str) -> Result<Self, LinkError> {
+        let underlay = Netns::open(underlay)?;
+        let mut devices = devices(&underlay)?.into_iter();
+        let port = devices.find(|device| device.ifalias.as_deref() == Some(node)).map(|device| device.ifname);
+        let port = port.ok_or_else(|| LinkError::NoPort(node.to_owned(), underlay.name().to_owned()))?;
+        Ok(Self { underlay, node: node.to_owned(), port })
+    }
+
+    /// The device.
+    pub fn port(&self) -> &str {
+        &self.port
+    }
+
+    fn table(&self) -> String {
+        format!("fault-{}", self.port)
+    }
+
+    fn feed(&self, program: &'static str, words: &[&str], text: &str) -> Result<(), LinkError> {
+        let fed = self.underlay.run(|| feed(Command::new(program).args(words), text))?;
+        let fed = fed.map_err(|error| LinkError::Program { program, error })?;
+        fed.map_err(|said| LinkError::Refused { port: self.port.clone(), program, said })
+    }
+
+    /// Makes the link what is said, in place of what it was.
+    pub fn degrade(&self, degraded: &Degraded) -> Result<(), LinkError> {
+        if !degraded.delay.is_zero() {
+            return Err(LinkError::Delay(self.node.clone()));
+        }
+        self.feed("nft", &["-f", "-"], &script(&self.table(), &self.port, degraded))?;
+        let state = if degraded.cut { "down" } else { "up" };
+        self.feed("ip", &["-batch", "-"], &format!("link set dev {} {state}\n", self.port))
+    }
+
+    /// How the link is worse than it could be.
+    pub fn degraded(&self) -> Result<Degraded, LinkError> {
+        let device = devices(&self.underlay)?.into_iter().find(|device| device.ifname == self.port);
+        let cut = device.is_none_or(|device| !device.flags.iter().any(|flag| flag == "UP"));
+        let (good, text, _) = said("nft", &["-j", "list", "table", "netdev", &self.table()], &self.underlay)?;
+        // Without faults there is no table.
+        let table = if good { serde_json::from_slice(&text).unwrap_or_default() } else { Value::Null };
+        let (loss, rate) = read(&table);
+        Ok(Degraded { cut, loss, delay: Duration::ZERO, rate })
+    }
+}
+
+/// What takes frames away at a device, both ways.
+fn script(table: &str, port: &str, degraded: &Degraded) -> String {
+    // A table that is not there cannot be deleted.
+    let mut text = format!("table netdev {table} {{\n}}\ndelete table netdev {table}\n");
+    if degraded.loss <= 0.0 && degraded.rate == 0 {
+        return text;
+    }
+    text.push_str(&format!("table netdev {table} {{\n"));
+    for hook in ["ingress", "egress"] {
+        text.push_str(&format!("chain {hook} {{\ntype filter hook {hook} device \"{port}\" priority 0\n"));
+        if degraded.loss > 0.0 {
+            let lost = (degraded.loss * f64::from(PARTS)).round();
+            text.push_str(&format!("numgen random mod {PARTS} < {lost} drop\n"));
+        }
+        if degraded.rate > 0 {
+            let burst = (degraded.rate / 10).max(BURST);
+            text.push_str(&format!(
+                "limit rate over {} bytes/second burst {burst} bytes drop\n",
+                degraded.rate
+            ));
+        }
+        text.push_str("}\n");
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// The loss and the rate of a table as nft lists it.
+fn read(table: &Value) -> (f64, u64) {
+    let (mut loss, mut rate) = (0.0, 0);
+    let items = table.get("nftables").and_then(Value::as_array).into_iter().flatten();
+    let expressions = items.filter_map(|item| item.pointer("/rule/expr")?.as_array()).flatten();
+    for expression in expressions {
+        let of = |path: &str| expression.pointer(path);
+        if of("/match/left/numgen").is_some()
+            && let Some(lost) = of("/match/right").and_then(Value::as_f64)
+        {
+            loss = lost / f64::from(PARTS);
+        }
+        if let Some(number) = of("/limit/rate").and_then(Value::as_u64) {
+            let unit = match of("/limit/rate_unit").and_then(Value::as_str) {
+                Some("kbytes") => 1 << 10,
+                Some("mbytes") => 1 << 20,
+                _ => 1,
+            };
+            rate = number * unit;
+        }
+    }
+    (loss, rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_link_has_no_rules() {
+        let text = script("fault-n-a", "n-a", &Degraded::default());
+        assert_eq!(text, "table netdev fault-n-a {\n}\ndelete table netdev fault-n-a\n");
+        assert_eq!(read(&Value::Null), (0.0, 0));
+    }
+
+    #[test]
+    fn a_bad_link_loses_frames_both_ways() {
+        let degraded = Degraded { loss: 0.25, rate: 1_000, ..Degraded::default() };
+        let text = script("fault-n-a", "n-a", &degraded);
+        assert_eq!(text.matches("numgen random mod 1000000 < 250000 drop\n").count(), 2, "{text}");
+        assert_eq!(text.matches("limit rate over 1000 bytes/second burst 262144 bytes drop\n").count(), 2);
+        for hook in ["ingress", "egress"] {
+            assert!(text.contains(&format!("type filter hook {hook} device \"n-a\" priority 0\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nft_lists_is_read() {
+        let listed = serde_json::json!({"nftables": [
+            {"metainfo": {}},
+            {"rule": {"expr": [
+                {"match": {"op": "<", "left": {"numgen": {"mode": "random", "mod": PARTS}}, "right": 50_000}},
+                {"drop": null}
+            ]}},
+            {"rule": {"expr": [{"limit": {"rate": 2, "rate_unit": "mbytes", "per": "second", "inv": true}}]}},
+        ]});
+        assert_eq!(read(&listed), (0.05, 2 << 20));
+    }
+}
