@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use node::app::Outcome;
 use node::sim::Client;
 use transom::world::World;
 
 use crate::ask::{Ask, Frontend};
+use crate::document;
 use crate::expect::{Decider, Expected, Why};
 
 /// The columns.
@@ -115,8 +115,8 @@ impl Table {
     }
 
     /// The row of the README: all of a kind of client together.
-    pub(crate) fn summary(&self, name: &str) -> String {
-        let mut out = format!("| {name} |");
+    pub(crate) fn summary(&self, name: &str) -> Vec<String> {
+        let mut out = vec![name.to_owned()];
         for kind in KINDS {
             let cells = self.cells.iter().filter(|((_, column), _)| *column == kind);
             let (mut answered, mut silent) = (0, 0);
@@ -124,7 +124,7 @@ impl Table {
                 answered += cell.answered;
                 silent += cell.silent;
             }
-            let _ = write!(out, " {answered} ({silent}) |");
+            out.push(format!("{answered} ({silent})"));
         }
         out
     }
@@ -172,36 +172,12 @@ impl Table {
     }
 }
 
-/// Where its summary is shown.
-pub(crate) fn readme() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")
-}
-
-/// Puts the summaries into the README's table, in place of those of the same name.
-pub(crate) fn write_summaries(summaries: &[&str]) {
-    let name = |line: &str| line.split('|').nth(1).map(str::to_owned);
-    let old = std::fs::read_to_string(readme()).expect("the README can be read");
-    let new: Vec<&str> = old
-        .lines()
-        .map(|line| {
-            let summary = summaries.iter().find(|row| line.starts_with('|') && name(row) == name(line));
-            summary.copied().unwrap_or(line)
-        })
-        .collect();
-    std::fs::write(readme(), new.join("\n") + "\n").expect("the README can be written");
-}
-
-/// Where the matrix is kept.
-pub(crate) fn document() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/matrix.md")
-}
-
 const INTRODUCTION: &str = "\
 # The matrix
 
 Every Service of the two recorded clusters in `testdata/clusters`, from every kind of client, by every way in, each as a
 whole TCP or UDP exchange in memory. Generated: `UPDATE_MATRIX=1 cargo test -p transom --test matrix` writes this file,
-and the test fails when it is out of date.
+and the test fails when it is out of date. The last chapter is that of the same exchanges on real packets.
 
 - **Clients**: one pod on each node that has any, the host of every node, and a client outside of the cluster.
 - **Ways in**: a cluster IP from anywhere; the node port of every node, Windows and Linux; each external and ingress
@@ -220,8 +196,10 @@ node refuses it (ICMP port unreachable), and drops what a policy or `loadBalance
 those of the node only.
 ";
 
-/// Writes the document.
+/// Writes the document. What others keep in it stays.
 pub(crate) fn write(sections: &[&str]) {
-    let text = format!("{INTRODUCTION}\n{}", sections.join("\n"));
-    std::fs::write(document(), text).expect("docs/matrix.md can be written");
+    let old = std::fs::read_to_string(document::matrix()).unwrap_or_default();
+    let kept = document::real_packets(&old).map(|kept| format!("\n{kept}")).unwrap_or_default();
+    let text = format!("{INTRODUCTION}\n{}{kept}", sections.join("\n"));
+    std::fs::write(document::matrix(), text).expect("docs/matrix.md can be written");
 }
