@@ -1,11 +1,11 @@
-//! Faults of the links of Linux nodes: the port of the underlay that such a node is plugged into goes down, or nftables
-//! lets a part of its frames not pass. (A Windows node's daemon degrades its wire itself.)
+//! Faults of the links of Linux nodes: nftables takes frames away at the port of the underlay that such a node is plugged
+//! into, all or some. (A Windows node's daemon degrades its wire itself.) Its carrier stays, as it does when a cable is cut
+//! behind the next switch: what must be noticed is noticed by the packets that do not come.
 //!
 //! It knows the underlay's namespace and devices; nothing of clusters.
 
 use std::io;
 use std::process::Command;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -64,8 +64,6 @@ pub struct Link {
 struct Device {
     ifname: String,
     ifalias: Option<String>,
-    #[serde(default)]
-    flags: Vec<String>,
 }
 
 fn said(
@@ -107,31 +105,24 @@ impl Link {
         format!("fault-{}", self.port)
     }
 
-    fn feed(&self, program: &'static str, words: &[&str], text: &str) -> Result<(), LinkError> {
-        let fed = self.underlay.run(|| feed(Command::new(program).args(words), text))?;
-        let fed = fed.map_err(|error| LinkError::Program { program, error })?;
-        fed.map_err(|said| LinkError::Refused { port: self.port.clone(), program, said })
-    }
-
     /// Makes the link what is said, in place of what it was.
     pub fn degrade(&self, degraded: &Degraded) -> Result<(), LinkError> {
         if !degraded.delay.is_zero() {
             return Err(LinkError::Delay(self.node.clone()));
         }
-        self.feed("nft", &["-f", "-"], &script(&self.table(), &self.port, degraded))?;
-        let state = if degraded.cut { "down" } else { "up" };
-        self.feed("ip", &["-batch", "-"], &format!("link set dev {} {state}\n", self.port))
+        let program = "nft";
+        let text = script(&self.table(), &self.port, degraded);
+        let fed = self.underlay.run(|| feed(Command::new(program).args(["-f", "-"]), &text))?;
+        let fed = fed.map_err(|error| LinkError::Program { program, error })?;
+        fed.map_err(|said| LinkError::Refused { port: self.port.clone(), program, said })
     }
 
     /// How the link is worse than it could be.
     pub fn degraded(&self) -> Result<Degraded, LinkError> {
-        let device = devices(&self.underlay)?.into_iter().find(|device| device.ifname == self.port);
-        let cut = device.is_none_or(|device| !device.flags.iter().any(|flag| flag == "UP"));
         let (good, text, _) = said("nft", &["-j", "list", "table", "netdev", &self.table()], &self.underlay)?;
         // Without faults there is no table.
         let table = if good { serde_json::from_slice(&text).unwrap_or_default() } else { Value::Null };
-        let (loss, rate) = read(&table);
-        Ok(Degraded { cut, loss, delay: Duration::ZERO, rate })
+        Ok(read(&table))
     }
 }
 
@@ -139,15 +130,19 @@ impl Link {
 fn script(table: &str, port: &str, degraded: &Degraded) -> String {
     // A table that is not there cannot be deleted.
     let mut text = format!("table netdev {table} {{\n}}\ndelete table netdev {table}\n");
-    if degraded.loss <= 0.0 && degraded.rate == 0 {
+    if *degraded == Degraded::default() {
         return text;
     }
     text.push_str(&format!("table netdev {table} {{\n"));
     for hook in ["ingress", "egress"] {
         text.push_str(&format!("chain {hook} {{\ntype filter hook {hook} device \"{port}\" priority 0\n"));
+        if degraded.cut {
+            text.push_str("drop\n");
+        }
         if degraded.loss > 0.0 {
-            let lost = (degraded.loss * f64::from(PARTS)).round();
-            text.push_str(&format!("numgen random mod {PARTS} < {lost} drop\n"));
+            // nft takes no number that the generator never gives.
+            let last = (degraded.loss * f64::from(PARTS)).round().max(1.0) - 1.0;
+            text.push_str(&format!("numgen random mod {PARTS} <= {last} drop\n"));
         }
         if degraded.rate > 0 {
             let burst = (degraded.rate / 10).max(BURST);
@@ -162,17 +157,17 @@ fn script(table: &str, port: &str, degraded: &Degraded) -> String {
     text
 }
 
-/// The loss and the rate of a table as nft lists it.
-fn read(table: &Value) -> (f64, u64) {
-    let (mut loss, mut rate) = (0.0, 0);
+/// What a table does, as nft lists it.
+fn read(table: &Value) -> Degraded {
+    let mut degraded = Degraded::default();
     let items = table.get("nftables").and_then(Value::as_array).into_iter().flatten();
-    let expressions = items.filter_map(|item| item.pointer("/rule/expr")?.as_array()).flatten();
-    for expression in expressions {
-        let of = |path: &str| expression.pointer(path);
+    for rule in items.filter_map(|item| item.pointer("/rule/expr")) {
+        let of = |path: &str| rule.pointer(&format!("/0{path}"));
+        degraded.cut |= of("/drop").is_some();
         if of("/match/left/numgen").is_some()
-            && let Some(lost) = of("/match/right").and_then(Value::as_f64)
+            && let Some(last) = of("/match/right").and_then(Value::as_f64)
         {
-            loss = lost / f64::from(PARTS);
+            degraded.loss = (last + 1.0) / f64::from(PARTS);
         }
         if let Some(number) = of("/limit/rate").and_then(Value::as_u64) {
             let unit = match of("/limit/rate_unit").and_then(Value::as_str) {
@@ -180,10 +175,10 @@ fn read(table: &Value) -> (f64, u64) {
                 Some("mbytes") => 1 << 20,
                 _ => 1,
             };
-            rate = number * unit;
+            degraded.rate = number * unit;
         }
     }
-    (loss, rate)
+    degraded
 }
 
 #[cfg(test)]
@@ -194,14 +189,14 @@ mod tests {
     fn a_good_link_has_no_rules() {
         let text = script("fault-n-a", "n-a", &Degraded::default());
         assert_eq!(text, "table netdev fault-n-a {\n}\ndelete table netdev fault-n-a\n");
-        assert_eq!(read(&Value::Null), (0.0, 0));
+        assert_eq!(read(&Value::Null), Degraded::default());
     }
 
     #[test]
     fn a_bad_link_loses_frames_both_ways() {
         let degraded = Degraded { loss: 0.25, rate: 1_000, ..Degraded::default() };
         let text = script("fault-n-a", "n-a", &degraded);
-        assert_eq!(text.matches("numgen random mod 1000000 < 250000 drop\n").count(), 2, "{text}");
+        assert_eq!(text.matches("numgen random mod 1000000 <= 249999 drop\n").count(), 2, "{text}");
         assert_eq!(text.matches("limit rate over 1000 bytes/second burst 262144 bytes drop\n").count(), 2);
         for hook in ["ingress", "egress"] {
             assert!(text.contains(&format!("type filter hook {hook} device \"n-a\" priority 0\n")), "{text}");
@@ -213,11 +208,13 @@ mod tests {
         let listed = serde_json::json!({"nftables": [
             {"metainfo": {}},
             {"rule": {"expr": [
-                {"match": {"op": "<", "left": {"numgen": {"mode": "random", "mod": PARTS}}, "right": 50_000}},
+                {"match": {"op": "<=", "left": {"numgen": {"mode": "random", "mod": PARTS}}, "right": 49_999}},
                 {"drop": null}
             ]}},
             {"rule": {"expr": [{"limit": {"rate": 2, "rate_unit": "mbytes", "per": "second", "inv": true}}]}},
         ]});
-        assert_eq!(read(&listed), (0.05, 2 << 20));
+        assert_eq!(read(&listed), Degraded { loss: 0.05, rate: 2 << 20, ..Degraded::default() });
+        let cut = serde_json::json!({"nftables": [{"rule": {"expr": [{"drop": null}]}}]});
+        assert_eq!(read(&cut), Degraded { cut: true, ..Degraded::default() });
     }
 }

@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long no event must come for those that were under way to be taken for written.
 const QUIET: Duration = Duration::from_millis(300);
 
+/// How long a sighting waits for earlier ones of other nodes, in nanoseconds.
+const BEHIND: u64 = 200_000_000;
+
 /// How many events wait for the writer.
 const WAITING: usize = 4096;
 
@@ -110,7 +113,15 @@ pub(in crate::commands) fn run(lab: &str, order: &Order<'_>) -> anyhow::Result<E
     };
     let about = About { application: "transom", os: "emulated", ..About::default() };
     let file = Writer::new(BufWriter::new(out), &about).context("cannot begin the capture")?;
-    let mut capture = Capture { file, nodes: &nodes, ports: BTreeMap::new(), packets: 0, lost: 0 };
+    let mut capture = Capture {
+        file,
+        nodes: &nodes,
+        ports: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        taken: 0,
+        packets: 0,
+        lost: 0,
+    };
     let (events, inbox) = sync_channel(WAITING);
     for (number, node) in nodes.iter().enumerate() {
         let stream = listen(&node.remote).with_context(|| format!("node {}", node.name))?;
@@ -134,7 +145,7 @@ pub(in crate::commands) fn run(lab: &str, order: &Order<'_>) -> anyhow::Result<E
         (written, exchanges.join())
     });
     let told = told.map_err(|_| anyhow::anyhow!("the exchanges ended by a panic"))??;
-    match written.and_then(|()| capture.file.flush()) {
+    match written.and_then(|()| capture.finish()) {
         // A reader that has seen enough.
         Err(error) if to_stdout && error.kind() == io::ErrorKind::BrokenPipe => {}
         result => result.with_context(|| format!("cannot write {}", order.file.display()))?,
@@ -218,6 +229,9 @@ struct Capture<'a, W: Write> {
     nodes: &'a [Listened],
     /// The interface of each port, by node.
     ports: BTreeMap<(usize, Uuid), u32>,
+    /// What other nodes' sightings may still come before, by time.
+    waiting: BTreeMap<(u64, u64), (usize, Sighting)>,
+    taken: u64,
     packets: u64,
     lost: u64,
 }
@@ -230,7 +244,7 @@ impl<W: Write> Capture<'_, W> {
         loop {
             let now = clock.now();
             let over = ending.end.duration.is_some_and(|seconds| now - began >= Duration::from_secs(seconds));
-            let full = ending.end.packets.is_some_and(|packets| self.packets >= packets);
+            let full = ending.end.packets.is_some_and(|packets| self.taken >= packets);
             let asked = ending.asked.is_some_and(|all| all.load(Ordering::Relaxed)) && now - heard >= QUIET;
             if over || full || asked || ending.stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -240,7 +254,7 @@ impl<W: Write> Capture<'_, W> {
                     heard = clock.now();
                     self.lost += item.dropped;
                     match serde_json::from_value(item.value) {
-                        Ok(sighting) => self.write(node, &sighting)?,
+                        Ok(sighting) => self.take(node, sighting)?,
                         Err(error) => tracing::debug!(%error, "An event that is none"),
                     }
                 }
@@ -249,6 +263,31 @@ impl<W: Write> Capture<'_, W> {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
+    }
+
+    /// Puts a sighting among those of other nodes: each node's come in order, but one node's later than another's.
+    fn take(&mut self, node: usize, sighting: Sighting) -> io::Result<()> {
+        self.taken += 1;
+        let newest = sighting.at;
+        self.waiting.insert((sighting.at, self.taken), (node, sighting));
+        while let Some(oldest) = self.waiting.first_entry() {
+            let late = newest.saturating_sub(oldest.key().0) > BEHIND;
+            if !late && self.waiting.len() <= WAITING {
+                break;
+            }
+            if let Some((_, (node, sighting))) = self.waiting.pop_first() {
+                self.write(node, &sighting)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what waits.
+    fn finish(&mut self) -> io::Result<()> {
+        while let Some((_, (node, sighting))) = self.waiting.pop_first() {
+            self.write(node, &sighting)?;
+        }
+        self.file.flush()
     }
 
     fn write(&mut self, node: usize, sighting: &Sighting) -> io::Result<()> {

@@ -22,8 +22,11 @@ pub(super) fn run(command: &LabSnapshot) -> anyhow::Result<Exit> {
     let lab = LiveLab::of(&command.name.name)?;
     let mut nodes = Map::new();
     for node in &lab.status.nodes {
-        let link = links::of(&lab, node).map_err(|error| format!("{error:#}"));
-        let mut told = json!({ "link": link });
+        let link = links::of(&lab, node);
+        let mut told = match link {
+            Ok(link) => json!({ "link": link }),
+            Err(error) => json!({ "link": { "error": format!("{error:#}") } }),
+        };
         if node.windows {
             // What one node does not tell must not keep the others from telling.
             let held = lab.daemon(&node.name).and_then(|daemon| held(&daemon));
@@ -55,7 +58,8 @@ fn held(daemon: &Remote) -> anyhow::Result<Map<String, Value>> {
     let mut objects = Map::new();
     for kind in Kind::ALL {
         let list = documents(daemon, kind).map_err(|error| format!("{error:#}"));
-        objects.insert(kind.to_string(), list.map_or_else(|error| json!({ "error": error }), Value::Array));
+        objects
+            .insert(name(kind).to_owned(), list.map_or_else(|error| json!({ "error": error }), Value::Array));
     }
     let mut switch = Map::new();
     for (name, what) in [
@@ -77,6 +81,17 @@ fn held(daemon: &Remote) -> anyhow::Result<Map<String, Value>> {
     held.insert("daemon".to_owned(), call(methods::STATUS)?);
     held.insert("faults".to_owned(), call(methods::FAULTS)?);
     Ok(held)
+}
+
+/// What a kind's objects are called in `hns list all -o json`.
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Network => "networks",
+        Kind::Endpoint => "endpoints",
+        Kind::Namespace => "namespaces",
+        Kind::LoadBalancer => "loadBalancers",
+        Kind::SdnRoute => "sdnRoutes",
+    }
 }
 
 /// The objects of a kind, whole, in the order of their ids.

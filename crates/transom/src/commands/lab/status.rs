@@ -1,19 +1,41 @@
 //! What a lab is made of.
 
 use super::super::render;
-use super::{names, status};
+use super::live::LiveLab;
+use super::{fault, links};
 use crate::cli::Output;
 use crate::cli::lab::LabStatus;
 use crate::exit::Exit;
 
 pub(super) fn run(command: &LabStatus) -> anyhow::Result<Exit> {
-    let status = status(&names(&command.name.name))?;
+    let lab = LiveLab::of(&command.name.name)?;
     let text = match command.output.output {
-        Output::Text => tables(&status),
-        form => render::document(&status, form)?,
+        Output::Text => tables(&lab.status) + &faults(&lab),
+        form => render::document(&lab.status, form)?,
     };
     render::print(&text)?;
     Ok(Exit::Success)
+}
+
+/// What is made to go wrong, a line each; nothing where nothing is.
+fn faults(lab: &LiveLab) -> String {
+    let mut text = String::new();
+    for node in &lab.status.nodes {
+        // One that does not answer is seen among the processes.
+        let link = links::of(lab, node).ok();
+        if let Some(link) = link.and_then(|link| links::text(&link)) {
+            text.push_str(&format!("\nFault: the link of {}: {link}\n", node.name));
+        }
+        let hns = node.windows.then(|| fault::of(lab, &node.name).ok()).flatten().unwrap_or_default();
+        for rule in &hns.rules {
+            let name = rule.name.as_deref().unwrap_or("a rule without a name");
+            text.push_str(&format!("\nFault: HNS of {}: {name}, struck {} times\n", node.name, rule.struck));
+        }
+        if hns.hung > 0 {
+            text.push_str(&format!("\nFault: HNS of {}: {} calls hang\n", node.name, hns.hung));
+        }
+    }
+    text
 }
 
 fn joined<T: ToString>(items: &[T]) -> String {

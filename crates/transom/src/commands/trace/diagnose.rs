@@ -341,7 +341,11 @@ impl Failed<'_> {
         let asker = unresolved.map(|passage| passage.node.clone()).or_else(|| self.node(world));
         let nodes = [asker, owner(world, target), home(world, target)];
         nodes.into_iter().flatten().find_map(|node| {
-            let text = format!("the link of {node} is cut, so that no neighbour behind it can be resolved");
+            let why = match self.journey.steps.iter().rev().find(|(role, _)| *role == Role::Request) {
+                Some((_, Step::Wire(_))) => "so that nothing comes through it",
+                _ => "so that no neighbour behind it can be resolved",
+            };
+            let text = format!("the link of {node} is cut, {why}");
             world.is_cut(&node).then(|| Reason::new(Kind::Link, text).on(node))
         })
     }
