@@ -108,6 +108,18 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// Whether it may be mended by waiting: the server has not started yet, is being started anew, or is full.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,
+            Self::Token(TokenFileError::Read { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
+            Self::Refused { error, .. } => error.kind == ErrorKind::TooMany,
+            Self::Token(TokenFileError::Content { .. }) | Self::Protocol { .. } => false,
+        }
+    }
+}
+
 /// An HNS in another process. Clones share the connection, which ends with the last of them.
 #[derive(Clone)]
 pub struct Remote {

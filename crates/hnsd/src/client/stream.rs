@@ -54,7 +54,9 @@ impl EventSender {
     pub(super) fn send(&self, event: &RawValue, dropped: u64) {
         let queue = self.queue.lock();
         let Some(queue) = &*queue else { return };
-        let Ok(value) = serde_json::from_str(event.get()) else { return self.lose(dropped.saturating_add(1)) };
+        let Ok(value) = serde_json::from_str(event.get()) else {
+            return self.lose(dropped.saturating_add(1));
+        };
         let dropped = dropped.saturating_add(self.common.dropped.swap(0, Ordering::Relaxed));
         if let Err(TrySendError::Full(item)) = queue.try_send(StreamItem { value, dropped }) {
             self.lose(item.dropped.saturating_add(1));

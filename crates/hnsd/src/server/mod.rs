@@ -40,6 +40,9 @@ use crate::token::Token;
 use listen::{Listening, Socket};
 use share::Shares;
 
+/// How long the end of a server may take beside the calls that are under way.
+const MARGIN: Duration = Duration::from_secs(1);
+
 /// A server that is being set up.
 pub struct Server {
     service: Arc<dyn Service>,
@@ -177,12 +180,17 @@ impl Running {
         let accepting = &mut self.accepting;
         let done = runtime.block_on(async {
             // Each listener's task ends with its connections, and these with their calls. The margin is for writing.
-            tokio::time::timeout(grace + Duration::from_secs(1), async {
+            tokio::time::timeout(grace.saturating_add(MARGIN), async {
                 while accepting.join_next().await.is_some() {}
             })
             .await
         });
-        runtime.shutdown_background();
+        if done.is_ok() {
+            // What is left are ends of subscriptions; when they are over nothing of the service is held any more.
+            runtime.shutdown_timeout(MARGIN);
+        } else {
+            runtime.shutdown_background();
+        }
         done.is_ok()
     }
 }

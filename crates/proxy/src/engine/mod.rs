@@ -23,8 +23,8 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hcn::loadbalancer::Frontend;
@@ -70,13 +70,18 @@ pub(crate) struct NetworkState {
 }
 
 /// What notifications leave for the next pass.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Signals {
     /// HNS restarted: everything must be looked at.
     disconnected: AtomicBool,
     /// Something was attached, detached, created or deleted: a check is worth while.
     nudged: AtomicBool,
+    /// Who is to make the next pass come soon.
+    waker: OnceLock<Waker>,
 }
+
+/// Called, on a thread of HNS's choosing, when HNS has said something; it must not call back into HNS.
+pub type Waker = Box<dyn Fn() + Send + Sync>;
 
 /// Trouble with one frontend, for its status.
 #[derive(Clone, Debug, Default)]
@@ -133,6 +138,8 @@ pub struct Proxy {
     next_check: Duration,
     balancer_cursor: Option<Guid>,
     endpoint_cursor: Option<Guid>,
+    /// HNS was away: the next check reads every load balancer and not a slice of them.
+    verify_all: bool,
     modify_ineffective: bool,
     learned_limit: Option<usize>,
     conditions: BTreeSet<ProxyCondition>,
@@ -206,6 +213,7 @@ impl Proxy {
             next_check: Duration::ZERO,
             balancer_cursor: None,
             endpoint_cursor: None,
+            verify_all: false,
             modify_ineffective: false,
             learned_limit: None,
             conditions: BTreeSet::new(),
@@ -304,6 +312,13 @@ impl Proxy {
         let next = self.next_check.min(retry);
         // While HNS cannot be read nothing else is done either.
         self.backoff.get(&Retryable::Read).map_or(next, |read| next.max(read.at))
+    }
+
+    /// Names who is called when HNS says that something happened, so that a caller that sleeps until
+    /// [`Proxy::next_wakeup`] can look again. The first one counts.
+    pub fn set_waker(&mut self, waker: Waker) {
+        // A second one would mean that two loops drive one proxy.
+        let _ = self.signals.waker.set(waker);
     }
 
     /// Makes the next pass check HNS, whatever time it is.
@@ -415,6 +430,9 @@ impl Proxy {
                 signals.disconnected.store(true, Ordering::Release);
             } else {
                 signals.nudged.store(true, Ordering::Release);
+            }
+            if let Some(waker) = signals.waker.get() {
+                waker();
             }
         });
         // Notifications only make things quicker; without them the periodic check finds the same.

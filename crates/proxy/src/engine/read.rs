@@ -20,6 +20,7 @@ impl Proxy {
         if self.signals.disconnected.swap(false, Ordering::AcqRel) {
             tracing::warn!("HNS has disconnected; checking everything");
             self.subscription = None;
+            self.verify_all = true;
             self.next_check = pass.now;
             self.backoff.hurry();
             if self.config.reapply_after_restart {
@@ -295,11 +296,9 @@ impl Proxy {
 
     /// Reads a few objects whole, going round, so that changes made by others are found without reading all.
     fn verify_slice(&mut self, pass: &mut Pass) -> hcn::Result<()> {
-        let balancers = next_slice(
-            self.observed.balancers().map(|(id, _)| id).collect(),
-            self.balancer_cursor,
-            self.config.check_slice,
-        );
+        let count = if self.verify_all { usize::MAX } else { self.config.check_slice };
+        let balancers =
+            next_slice(self.observed.balancers().map(|(id, _)| id).collect(), self.balancer_cursor, count);
         for id in balancers {
             let before = self.observed.balancer(id).cloned();
             self.reread_balancer(id)?;
@@ -316,6 +315,7 @@ impl Proxy {
                 }
             }
         }
+        self.verify_all = false;
         let endpoints = next_slice(
             self.observed.endpoints().filter(|(_, endpoint)| endpoint.remote).map(|(id, _)| id).collect(),
             self.endpoint_cursor,

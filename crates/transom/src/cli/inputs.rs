@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::kube_proxy::KubeProxyArgs;
 use super::values::{self, ManifestPath};
+use hnsd::Address;
 
 /// The largest manifest file that is read unless the user says otherwise: 90 MiB, some 200,000 endpoints as `kubectl`
 /// writes them.
@@ -34,9 +35,30 @@ pub struct InputArgs {
 pub struct OptionalInputArgs {
     /// Files and folders with manifests, or `-` for standard input: the cluster that describes the node
     ///
-    /// Without it, --state names the emulated HNS to work on.
-    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., required_unless_present = "state")]
+    /// Without it, --state names the emulated HNS to work on, or --hns one in another process.
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., required_unless_present_any = ["state", "hns", "lab"])]
     pub manifests: Vec<ManifestPath>,
+
+    /// The HNS of another process, instead of one that is emulated here
+    ///
+    /// unix:PATH, or a path with a slash in it, is a Unix socket; token:FILE is a port whose address and token the server
+    /// has left in a file.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        conflicts_with_all = ["manifests", "state", "faults", "profile"]
+    )]
+    pub hns: Option<Address>,
+
+    /// The HNS of a node of a lab that runs (`transom lab up`); with --node where it has several Windows nodes
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = values::lab_name,
+        conflicts_with_all =
+            ["manifests", "hns", "max_manifest_bytes", "strict", "network", "profile", "state", "faults"]
+    )]
+    pub lab: Option<String>,
 
     /// Everything else that is said of the input.
     #[command(flatten)]
@@ -102,6 +124,18 @@ pub struct NodeArgs {
     /// A plan of faults in YAML: which HNS calls fail or are slow, how often, with which seed
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
+}
+
+/// The HNS of another process, for commands that also need the cluster.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Emulated node")]
+pub struct RemoteArgs {
+    /// The HNS of another process, instead of one that is emulated here
+    ///
+    /// unix:PATH, or a path with a slash in it, is a Unix socket; token:FILE is a port whose address and token the server
+    /// has left in a file. The node is set up by whoever runs that process.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["state", "faults", "profile"])]
+    pub hns: Option<Address>,
 }
 
 /// A kind of HNS network.

@@ -105,6 +105,9 @@ pub struct ProxyCommand {
     /// The node.
     #[command(flatten)]
     pub node: inputs::NodeArgs,
+    /// The HNS of another process.
+    #[command(flatten)]
+    pub remote: inputs::RemoteArgs,
     /// Bring HNS to what is wanted once, print what was done, and end
     #[arg(long, help_heading = "Input")]
     pub once: bool,
@@ -122,6 +125,9 @@ pub struct PlanCommand {
     /// The node.
     #[command(flatten)]
     pub node: inputs::NodeArgs,
+    /// The HNS of another process.
+    #[command(flatten)]
+    pub remote: inputs::RemoteArgs,
     /// The form of what is printed.
     #[command(flatten)]
     pub output: OutputArgs,

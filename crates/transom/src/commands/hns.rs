@@ -1,17 +1,19 @@
-//! `transom hns`: the objects of the emulated HNS, in tables, documents and `hnsdiag`'s forms.
+//! `transom hns`: the objects of the emulated HNS or of one in another process, in tables, documents and `hnsdiag`'s forms.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use hcn::api::V1Method;
 use hcn::{Endpoint, Guid, Hcn, HcnExt, LoadBalancer, Namespace, Network, Object, Query};
-use hns::Hns;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::Formatter;
 
-use super::session::Asked;
+use super::lab;
+use super::session::{self, Asked};
 use super::{proxy as proxy_command, render};
 use crate::cli::Output;
 use crate::cli::hns::{HnsAction, HnsCommand, HnsDelete, HnsGet, HnsList, Kind, ListKind, ListOutput};
@@ -26,14 +28,23 @@ pub(super) fn run(command: &HnsCommand) -> anyhow::Result<Exit> {
     }
 }
 
-/// The HNS to work on: what `--state` holds, or, from manifests, the node set up and its Services programmed.
-fn open(input: &OptionalInputArgs, node: &NodeArgs) -> anyhow::Result<(Hns, Exit)> {
-    let asked = Asked { manifests: &input.manifests, options: &input.common, node, flags: None };
+/// The HNS to work on: another process', what `--state` holds, or, from manifests, the node set up and its Services
+/// programmed.
+fn open(input: &OptionalInputArgs, node: &NodeArgs) -> anyhow::Result<(Arc<dyn Hcn>, Exit)> {
+    if let Some(lab) = &input.lab {
+        let address = lab::hns(lab, input.common.node.as_deref())?;
+        return Ok((Arc::new(session::connect(&address, "operator")?), Exit::Success));
+    }
+    if let Some(address) = &input.hns {
+        return Ok((Arc::new(session::connect(address, "operator")?), Exit::Success));
+    }
+    let asked =
+        Asked { manifests: &input.manifests, options: &input.common, node, remote: None, flags: None };
     if input.manifests.is_empty() {
         if let Some(state) = node.state.as_ref().filter(|state| !state.exists()) {
             bail!("there is no file {}; `transom proxy --state` makes one", state.display());
         }
-        return Ok((asked.open_hns(asked.profile(None), None)?, Exit::Success));
+        return Ok((Arc::new(asked.open_hns(asked.profile(None), None)?), Exit::Success));
     }
     let mut session = asked.session(|hcn| hcn)?;
     proxy_command::bring(&mut session);
@@ -45,13 +56,13 @@ fn run_list(list: &HnsList) -> anyhow::Result<Exit> {
     let (hns, exit) = open(&list.input, &list.node)?;
     let only = list.id.as_deref().map(parse_id).transpose()?;
     let text = if list.details {
-        details(&hns, list.kind, only)?
+        details(&*hns, list.kind, only)?
     } else {
         match list.output {
-            ListOutput::Text => tables(&hns, list.kind, only)?,
-            ListOutput::Hnsdiag => hnsdiag(&hns, list.kind, only)?,
-            ListOutput::Json => render::document(&all_documents(&hns, list.kind, only)?, Output::Json)?,
-            ListOutput::Yaml => render::document(&all_documents(&hns, list.kind, only)?, Output::Yaml)?,
+            ListOutput::Text => tables(&*hns, list.kind, only)?,
+            ListOutput::Hnsdiag => hnsdiag(&*hns, list.kind, only)?,
+            ListOutput::Json => render::document(&all_documents(&*hns, list.kind, only)?, Output::Json)?,
+            ListOutput::Yaml => render::document(&all_documents(&*hns, list.kind, only)?, Output::Yaml)?,
         }
     };
     render::print(&text)?;
@@ -72,19 +83,24 @@ fn run_delete(delete: &HnsDelete) -> anyhow::Result<Exit> {
     let (hns, exit) = open(&delete.input, &delete.node)?;
     let id = parse_id(&delete.id)?;
     let kind = hcn_kind(delete.kind);
-    let before = hns.digest();
+    let before = held(&*hns)?;
     hns.delete(kind, id).with_context(|| format!("{kind} {id}"))?;
-    let after = hns.digest();
+    let after = held(&*hns)?;
     let mut text = String::new();
-    for (kind, objects) in &before.objects {
-        for id in objects.keys() {
-            if !after.objects.get(kind).is_some_and(|left| left.contains_key(id)) {
-                let _ = writeln!(text, "Deleted {kind} {id}");
-            }
-        }
+    for (kind, id) in before.difference(&after) {
+        let _ = writeln!(text, "Deleted {kind} {id}");
     }
     render::print(&text)?;
     Ok(exit)
+}
+
+/// Every object that there is.
+fn held(hns: &dyn Hcn) -> hcn::Result<BTreeSet<(hcn::Kind, Guid)>> {
+    let mut held = BTreeSet::new();
+    for kind in hcn::Kind::ALL {
+        held.extend(hns.enumerate(kind, &Query::all())?.into_iter().map(|id| (kind, id)));
+    }
+    Ok(held)
 }
 
 fn parse_id(text: &str) -> anyhow::Result<Guid> {
@@ -101,7 +117,7 @@ fn hcn_kind(kind: Kind) -> hcn::Kind {
 }
 
 /// The objects of one type, sorted by id.
-fn objects<T: Object>(hns: &Hns, only: Option<Guid>) -> anyhow::Result<Vec<(Guid, T)>> {
+fn objects<T: Object>(hns: &dyn Hcn, only: Option<Guid>) -> anyhow::Result<Vec<(Guid, T)>> {
     let query = only.map_or_else(Query::all, Query::by_id);
     let mut found = hns.list::<T>(&query)?;
     found.sort_by_key(|(id, _)| *id);
@@ -112,7 +128,7 @@ fn wants(kind: ListKind, of: ListKind) -> bool {
     kind == of || kind == ListKind::All
 }
 
-fn all_documents(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Value> {
+fn all_documents(hns: &dyn Hcn, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Value> {
     let mut out = serde_json::Map::new();
     let mut single = Value::Null;
     for (of, hcn_kind, name) in [
@@ -138,7 +154,7 @@ fn all_documents(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Resul
     Ok(if kind == ListKind::All { out.into() } else { single })
 }
 
-fn tables(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<String> {
+fn tables(hns: &dyn Hcn, kind: ListKind, only: Option<Guid>) -> anyhow::Result<String> {
     let mut out = String::new();
     let mut section = |title: &str, table: &comfy_table::Table| {
         if kind == ListKind::All {
@@ -267,7 +283,7 @@ fn counted(names: &[String]) -> String {
 }
 
 /// The forms of `hnsdiag list`.
-fn hnsdiag(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<String> {
+fn hnsdiag(hns: &dyn Hcn, kind: ListKind, only: Option<Guid>) -> anyhow::Result<String> {
     let all = kind == ListKind::All;
     let networks = objects::<Network>(hns, None)?;
     let network_name = |id: Option<Guid>| {
@@ -335,7 +351,7 @@ fn hnsdiag(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<Stri
 }
 
 /// `hnsdiag list … -d`: one JSON object per item, v1 schema.
-fn details(hns: &Hns, kind: ListKind, only: Option<Guid>) -> anyhow::Result<String> {
+fn details(hns: &dyn Hcn, kind: ListKind, only: Option<Guid>) -> anyhow::Result<String> {
     let mut out = String::new();
     for (of, path) in [
         (ListKind::Networks, "/networks/"),

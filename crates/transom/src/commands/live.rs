@@ -19,6 +19,8 @@ enum Event {
     Edited(Update),
     /// Files are no longer watched.
     Blind(String),
+    /// HNS has said that something happened there.
+    Heard,
     Stop,
 }
 
@@ -34,6 +36,11 @@ pub(super) fn stay(mut session: Session, min_period: Duration) -> anyhow::Result
     })
     .context("cannot handle the signal to stop")?;
     let exit = session.input_exit();
+    let for_waker = events.clone();
+    session.driver.proxy_mut().set_waker(Box::new(move || {
+        // The passes have ended when nobody listens.
+        let _ = for_waker.send(Event::Heard);
+    }));
     if let Some(manifests) = session.manifests.take()
         && manifests.inputs().iter().any(|input| *input != Input::Stdin)
     {
@@ -143,6 +150,6 @@ fn take(session: &mut Session, event: Event) -> bool {
             tracing::error!(%error, "Edits of the manifests are no longer seen");
             false
         }
-        Event::Stop => false,
+        Event::Heard | Event::Stop => false,
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
         manifests: &command.input.manifests,
         options: &command.input.common,
         node: &command.node,
+        remote: command.remote.hns.as_ref(),
         flags: Some(&command.flags),
     };
     // Setting the node up writes; a copy of the state takes that, so that the state itself stays as it is.
@@ -62,7 +63,7 @@ pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
             &PlanDocument {
                 node: &session.spec.name,
                 network: &session.spec.network_name,
-                hns_version: session.profile.version().to_string(),
+                hns_version: session.hns.version().to_string(),
                 changes: &report.changes,
                 conditions: &report.conditions,
                 failures: &report.failures,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proxy::status::{FrontendState, Report};
 
 use super::progress::Progress;
-use super::session::{Asked, Session};
+use super::session::{self, Asked, Session};
 use super::{live, render};
 use crate::cli::ProxyCommand;
 use crate::exit::Exit;
@@ -19,8 +19,14 @@ pub(super) fn run(command: &ProxyCommand) -> anyhow::Result<Exit> {
         manifests: &command.input.manifests,
         options: &command.input.common,
         node: &command.node,
+        remote: command.remote.hns.as_ref(),
         flags: Some(&command.flags),
     };
+    if !command.once
+        && let Some(address) = asked.remote
+    {
+        session::await_server(address)?;
+    }
     let mut session = asked.session(|hcn| hcn)?;
     render::print(&heading(&session))?;
     let report = bring(&mut session);
@@ -64,13 +70,12 @@ pub(super) fn bring(session: &mut Session) -> Report {
 pub(super) fn heading(session: &Session) -> String {
     let addresses: Vec<String> = session.spec.addresses.iter().map(ToString::to_string).collect();
     let mut text = format!(
-        "Node {} ({}): {} network {:?}, emulated HNS {} ({})\n",
+        "Node {} ({}): {} network {:?}, {}\n",
         session.spec.name,
         addresses.join(", "),
         session.spec.kind,
         session.spec.network_name,
-        session.profile.version(),
-        session.profile,
+        session.hns,
     );
     if session.furnished.added + session.furnished.removed > 0 {
         let _ = writeln!(

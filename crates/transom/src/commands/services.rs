@@ -60,7 +60,8 @@ fn look(
     input: &crate::cli::inputs::InputArgs,
     node: &crate::cli::inputs::NodeArgs,
 ) -> anyhow::Result<Session> {
-    let asked = Asked { manifests: &input.manifests, options: &input.common, node, flags: None };
+    let asked =
+        Asked { manifests: &input.manifests, options: &input.common, node, remote: None, flags: None };
     // What is shown depends on the cluster and the build; a stored HNS is not opened for it, nor written.
     let mut session = asked.session_at(None, |hcn| Arc::new(DryRun::new(hcn)) as Arc<dyn Hcn>)?;
     session.driver.pass();

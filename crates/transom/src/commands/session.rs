@@ -1,16 +1,19 @@
 //! Puts one run together: manifests → cluster → emulated node → proxy. Every command that works on a node starts
 //! here, so that they all see the same.
 
+use std::fmt;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hcn::time::{Clock, SeededEntropy, SystemClock};
-use hcn::{Feature, Hcn};
+use hcn::{ErrorClass, Feature, Hcn, Version};
 use hns::faults::FaultPlan;
 use hns::{Adapter, DynamicPorts, Hns, Mac, Options, Profile, StoreKind};
+use hnsd::{Address, Remote};
 use ipnet::IpNet;
 use node::{Furnisher, NetworkKind, NodeSpec};
 use proxy::meter::{Metered, Watch};
@@ -29,6 +32,8 @@ pub(super) struct Asked<'a> {
     pub(super) manifests: &'a [ManifestPath],
     pub(super) options: &'a InputOptions,
     pub(super) node: &'a NodeArgs,
+    /// The HNS of another process, if not one of this process' own.
+    pub(super) remote: Option<&'a Address>,
     pub(super) flags: Option<&'a KubeProxyArgs>,
 }
 
@@ -43,10 +48,9 @@ pub(super) struct Loaded {
 
 /// A node that is set up and a proxy that has not run yet.
 pub(super) struct Session {
-    pub(super) hns: Hns,
+    pub(super) hns: NodeHns,
     pub(super) driver: Driver,
     pub(super) spec: NodeSpec,
-    pub(super) profile: Profile,
     pub(super) furnished: node::Furnished,
     /// The manifests, until somebody takes them to watch them.
     pub(super) manifests: Option<Manifests>,
@@ -54,6 +58,78 @@ pub(super) struct Session {
     pub(super) strict: bool,
     pub(super) watch: Watch,
     pub(super) clock: Arc<dyn Clock>,
+}
+
+/// The node's HNS.
+pub(super) enum NodeHns {
+    /// Emulated in this process, which also sets the node up.
+    Emulated(Hns, Profile),
+    /// In another process, set up by whoever runs that.
+    Remote(Remote, Version),
+}
+
+impl NodeHns {
+    pub(super) fn actor(&self, name: &str) -> Arc<dyn Hcn> {
+        match self {
+            Self::Emulated(hns, _) => Arc::new(hns.actor(name)),
+            Self::Remote(remote, _) => Arc::new(remote.actor(name)),
+        }
+    }
+
+    /// Its version, as last known.
+    pub(super) fn version(&self) -> Version {
+        match self {
+            Self::Emulated(_, profile) => profile.version(),
+            Self::Remote(_, version) => *version,
+        }
+    }
+
+    /// Makes HNS follow a node's facts; one of another process is not ours to set up.
+    fn furnish(&self, spec: &NodeSpec) -> anyhow::Result<node::Furnished> {
+        match self {
+            Self::Emulated(..) => Ok(Furnisher::new(self.actor("cni")).furnish(spec)?),
+            Self::Remote(..) => Ok(node::Furnished::default()),
+        }
+    }
+}
+
+impl fmt::Display for NodeHns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Emulated(_, profile) => write!(f, "emulated HNS {} ({profile})", profile.version()),
+            Self::Remote(remote, version) => write!(f, "HNS {version} at {}", remote.address()),
+        }
+    }
+}
+
+/// Connects to the HNS of another process.
+pub(super) fn connect(address: &Address, actor: &str) -> Result<Remote, hnsd::ConnectError> {
+    Remote::connect(address.clone(), hnsd::Options::actor(actor))
+}
+
+/// Waits until the HNS of another process can be asked: its process may start after this one. What waiting does not
+/// mend is an error.
+pub(super) fn await_server(address: &Address) -> anyhow::Result<()> {
+    const PAUSE: Duration = Duration::from_secs(1);
+    let clock = SystemClock::default();
+    let remote = Remote::new(address.clone(), hnsd::Options::actor("proxy"));
+    let mut is_told = false;
+    loop {
+        let error = match remote.greeting() {
+            Ok(_) => match remote.version() {
+                Ok(_) => return Ok(()),
+                Err(error) if error.class() == ErrorClass::Unavailable => anyhow::Error::new(error),
+                Err(error) => return Err(error).with_context(|| format!("HNS at {address}")),
+            },
+            Err(error) if error.may_pass() => error.into(),
+            Err(error) => return Err(error.into()),
+        };
+        if !is_told {
+            tracing::warn!(error = %format!("{error:#}"), "Waiting for HNS");
+            is_told = true;
+        }
+        clock.sleep(PAUSE);
+    }
 }
 
 impl Asked<'_> {
@@ -178,13 +254,22 @@ impl Asked<'_> {
         let name = self.node_name(&loaded.cluster)?;
         let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
         let build = loaded.cluster.node(&name).and_then(|node| node.build.clone());
-        let profile = self.profile(build.as_deref());
-        let dual_stack = profile.version().supports(Feature::IPv6DualStack);
-        let spec = NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)?;
-        let hns = self.open_hns_at(profile, Some(&spec), state)?;
-        let furnished = Furnisher::new(Arc::new(hns.actor("cni"))).furnish(&spec)?;
+        let spec = |version: Version| {
+            let dual_stack = version.supports(Feature::IPv6DualStack);
+            NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)
+        };
+        let (hns, spec) = if let Some(address) = self.remote {
+            let remote = connect(address, "proxy")?;
+            let version = remote.version().with_context(|| format!("HNS at {address}"))?;
+            (NodeHns::Remote(remote, version), spec(version)?)
+        } else {
+            let profile = self.profile(build.as_deref());
+            let spec = spec(profile.version())?;
+            (NodeHns::Emulated(self.open_hns_at(profile, Some(&spec), state)?, profile), spec)
+        };
+        let furnished = hns.furnish(&spec)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let metered = Metered::new(wrap(Arc::new(hns.actor("proxy"))), Arc::clone(&clock));
+        let metered = Metered::new(wrap(hns.actor("proxy")), Arc::clone(&clock));
         let watch = metered.watch();
         let perspective = Perspective {
             allow_external_ips: self.flags.is_none_or(KubeProxyArgs::allow_service_external_ips),
@@ -207,7 +292,6 @@ impl Asked<'_> {
             hns,
             driver,
             spec,
-            profile,
             furnished,
             manifests: Some(loaded.manifests),
             problems: loaded.problems,
@@ -266,7 +350,7 @@ impl Session {
             self.spec.dual_stack,
         )?;
         if spec != self.spec {
-            Furnisher::new(Arc::new(self.hns.actor("cni"))).furnish(&spec)?;
+            self.hns.furnish(&spec)?;
             self.spec = spec;
         }
         Ok(())

@@ -28,7 +28,8 @@ impl Simulated {
         if node.state.is_some() {
             bail!("--state keeps one node's HNS; this command makes a whole cluster in memory: leave it out");
         }
-        let asked = Asked { manifests: &input.manifests, options: &input.common, node, flags: None };
+        let asked =
+            Asked { manifests: &input.manifests, options: &input.common, node, remote: None, flags: None };
         let loaded = asked.load()?;
         let kind = asked.kind();
         let plan = Plan {
