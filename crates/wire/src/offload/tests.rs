@@ -1,3 +1,5 @@
+//! Cutting frames and completing checksums, against the checks of whole frames.
+
 use super::*;
 use crate::build::FrameBuilder;
 use crate::vxlan::{Outer, UDP_PORT};
