@@ -4,6 +4,7 @@
 //!
 //! It knows the underlay's namespace and devices; nothing of clusters.
 
+use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
@@ -133,23 +134,21 @@ fn script(table: &str, port: &str, degraded: &Degraded) -> String {
     if *degraded == Degraded::default() {
         return text;
     }
-    text.push_str(&format!("table netdev {table} {{\n"));
+    let _ = writeln!(text, "table netdev {table} {{");
+    // Writing to a String does not fail.
     for hook in ["ingress", "egress"] {
-        text.push_str(&format!("chain {hook} {{\ntype filter hook {hook} device \"{port}\" priority 0\n"));
+        let _ = writeln!(text, "chain {hook} {{\ntype filter hook {hook} device \"{port}\" priority 0");
         if degraded.cut {
             text.push_str("drop\n");
         }
         if degraded.loss > 0.0 {
             // nft takes no number that the generator never gives.
             let last = (degraded.loss * f64::from(PARTS)).round().max(1.0) - 1.0;
-            text.push_str(&format!("numgen random mod {PARTS} <= {last} drop\n"));
+            let _ = writeln!(text, "numgen random mod {PARTS} <= {last} drop");
         }
         if degraded.rate > 0 {
             let burst = (degraded.rate / 10).max(BURST);
-            text.push_str(&format!(
-                "limit rate over {} bytes/second burst {burst} bytes drop\n",
-                degraded.rate
-            ));
+            let _ = writeln!(text, "limit rate over {} bytes/second burst {burst} bytes drop", degraded.rate);
         }
         text.push_str("}\n");
     }

@@ -4,6 +4,7 @@
 //! again when it is back.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -161,7 +162,7 @@ fn ask_all(asked: &[(&Flow, Asked)], nodes: &[Listened]) -> anyhow::Result<(Stri
     for (flow, asked) in asked {
         let exchange = asked.ask(&clock)?;
         failed |= exchange.outcome.answer().is_none();
-        text.push_str(&format!("{flow}: {}\n", exchange.outcome));
+        let _ = writeln!(text, "{flow}: {}", exchange.outcome);
     }
     // What passed a switch before it answers was told before.
     for node in nodes.iter().filter(|_| !asked.is_empty()) {
@@ -243,9 +244,13 @@ impl<W: Write> Capture<'_, W> {
         let mut heard = began;
         loop {
             let now = clock.now();
-            let over = ending.end.duration.is_some_and(|seconds| now - began >= Duration::from_secs(seconds));
+            let over = ending
+                .end
+                .duration
+                .is_some_and(|seconds| now.saturating_sub(began) >= Duration::from_secs(seconds));
             let full = ending.end.packets.is_some_and(|packets| self.taken >= packets);
-            let asked = ending.asked.is_some_and(|all| all.load(Ordering::Relaxed)) && now - heard >= QUIET;
+            let asked = ending.asked.is_some_and(|all| all.load(Ordering::Relaxed))
+                && now.saturating_sub(heard) >= QUIET;
             if over || full || asked || ending.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -353,13 +358,14 @@ fn finish(
     (mut text, failed): (String, bool),
 ) -> anyhow::Result<Exit> {
     if !to_stdout {
-        text.push_str(&format!("{} packets written to {}\n", capture.packets, order.file.display()));
+        let _ = writeln!(text, "{} packets written to {}", capture.packets, order.file.display());
     }
     if capture.lost > 0 {
-        text.push_str(&format!(
-            "{} packets were lost: they came faster than they could be handed over\n",
+        let _ = writeln!(
+            text,
+            "{} packets were lost: they came faster than they could be handed over",
             capture.lost
-        ));
+        );
     }
     if to_stdout {
         // Nothing is left to say it to when standard error is closed.

@@ -103,7 +103,7 @@ impl Extension for NodeExtension {
             methods::VFP => Some(call.arguments().and_then(|ask| vfp(node, &ask))),
             methods::PORTS => Some(json(ports(node))),
             methods::RECORDED => {
-                let taken = call.arguments().and_then(|params| self.recordings.take(node, params));
+                let taken = call.arguments().and_then(|begun| self.recordings.take(node, &begun));
                 Some(taken.and_then(json))
             }
             _ => None,
@@ -120,6 +120,6 @@ impl Extension for NodeExtension {
             return Err(sink);
         }
         let wanted = call.arguments::<recording::Wanted>();
-        Ok(wanted.and_then(|wanted| self.recordings.begin(node, wanted, sink)))
+        Ok(wanted.and_then(|wanted| self.recordings.begin(node, wanted, &sink)))
     }
 }

@@ -1,5 +1,6 @@
 //! The logs of a lab's processes.
 
+use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::{Context, bail};
@@ -32,7 +33,7 @@ pub(super) fn run(command: &LabLogs) -> anyhow::Result<Exit> {
         let lines: Vec<&str> = content.lines().collect();
         let first = command.tail.map_or(0, |tail| lines.len().saturating_sub(tail));
         if several {
-            text.push_str(&format!("==> {log} <==\n"));
+            let _ = writeln!(text, "==> {log} <==");
         }
         for line in lines.get(first..).unwrap_or_default() {
             text.push_str(line);

@@ -32,7 +32,7 @@ pub(crate) fn run(command: &LabPartCommand) -> anyhow::Result<Exit> {
             let _ = rustix::process::setsid();
             let own = std::env::current_exe().context("where this program is")?;
             lab::supervisor::run(&channel, Box::new(Programs { own }), |tell| {
-                let handled = ctrlc::set_handler(move || tell());
+                let handled = ctrlc::set_handler(tell);
                 if let Err(error) = handled {
                     tracing::error!(%error, "Signals end the lab at once");
                 }

@@ -175,14 +175,18 @@ pub(super) struct Recordings {
 
 impl Recordings {
     /// Begins a recording: it runs when this returns.
-    pub(super) fn begin(&self, node: &NodeAccess, wanted: Wanted, sink: StreamSink) -> Result<(), CallError> {
+    pub(super) fn begin(
+        &self,
+        node: &NodeAccess,
+        wanted: Wanted,
+        sink: &StreamSink,
+    ) -> Result<(), CallError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let tape = Arc::<Mutex<Tape>>::default();
         let clock = Arc::clone(&node.clock);
         let recorder = Recorder { wanted, tape: Arc::clone(&tape), clock, packet: None };
         let watch = node.watchers.add(Box::new(recorder));
         settle(node)?;
-        let told = sink.clone();
         let running = Running { tape, _watch: watch, _sink: sink.clone() };
         self.running.lock().insert(number, running);
         let all = Arc::clone(&self.running);
@@ -191,12 +195,12 @@ impl Recordings {
             drop(gone);
         });
         // A client that is gone has closed it.
-        let _ = told.send_as(&Begun { recording: number });
+        let _ = sink.send_as(&Begun { recording: number });
         Ok(())
     }
 
     /// What was recorded so far.
-    pub(super) fn take(&self, node: &NodeAccess, begun: Begun) -> Result<Recorded, CallError> {
+    pub(super) fn take(&self, node: &NodeAccess, begun: &Begun) -> Result<Recorded, CallError> {
         settle(node)?;
         let tape = {
             let running = self.running.lock();

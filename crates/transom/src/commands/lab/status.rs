@@ -1,5 +1,7 @@
 //! What a lab is made of.
 
+use std::fmt::Write as _;
+
 use super::super::render;
 use super::live::LiveLab;
 use super::{fault, links};
@@ -24,15 +26,15 @@ fn faults(lab: &LiveLab) -> String {
         // One that does not answer is seen among the processes.
         let link = links::of(lab, node).ok();
         if let Some(link) = link.and_then(|link| links::text(&link)) {
-            text.push_str(&format!("\nFault: the link of {}: {link}\n", node.name));
+            let _ = writeln!(text, "\nFault: the link of {}: {link}", node.name);
         }
         let hns = node.windows.then(|| fault::of(lab, &node.name).ok()).flatten().unwrap_or_default();
         for rule in &hns.rules {
             let name = rule.name.as_deref().unwrap_or("a rule without a name");
-            text.push_str(&format!("\nFault: HNS of {}: {name}, struck {} times\n", node.name, rule.struck));
+            let _ = writeln!(text, "\nFault: HNS of {}: {name}, struck {} times", node.name, rule.struck);
         }
         if hns.hung > 0 {
-            text.push_str(&format!("\nFault: HNS of {}: {} calls hang\n", node.name, hns.hung));
+            let _ = writeln!(text, "\nFault: HNS of {}: {} calls hang", node.name, hns.hung);
         }
     }
     text
@@ -77,7 +79,7 @@ fn tables(status: &lab::supervisor::Status) -> String {
     }
     text.push_str(&render::text(&processes));
     for problem in &status.problems {
-        text.push_str(&format!("\nProblem: {problem}\n"));
+        let _ = writeln!(text, "\nProblem: {problem}");
     }
     text
 }

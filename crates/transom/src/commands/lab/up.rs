@@ -1,6 +1,7 @@
 //! Making a lab, and making it follow its manifests.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -55,6 +56,7 @@ fn config(up: &LabUp, names: &Names) -> anyhow::Result<LabConfig> {
         switches,
         faults,
         proxies: !up.without_proxy,
+        answers: !up.without_responder,
     })
 }
 
@@ -139,7 +141,7 @@ fn summary(status: &Status) -> String {
         status.pods.len()
     );
     for problem in &status.problems {
-        text.push_str(&format!("Problem: {problem}\n"));
+        let _ = writeln!(text, "Problem: {problem}");
     }
     text
 }

@@ -174,7 +174,7 @@ fn a_rule_that_blocks_is_named() {
     assert_eq!(reason.kind, Kind::Dropped, "{}", reason.text);
     assert_eq!(reason.port.as_deref(), Some("pod/default/l2"));
     let rule = reason.rule.unwrap();
-    assert_eq!((&*rule.layer, rule.action), ("ACL_ENDPOINT_LAYER", "block"));
+    assert_eq!((&*rule.layer, &*rule.action), ("ACL_ENDPOINT_LAYER", "block"));
     assert!(reason.text.contains(&format!("by rule {} of ACL_ENDPOINT_LAYER", rule.rule)), "{}", reason.text);
     let last = report.request.last().unwrap();
     assert!(matches!(&last.next, Next::Dropped { rule: Some(by), .. } if *by == rule));

@@ -54,7 +54,7 @@ impl Way<'_> {
             let frame = passage.before.clone();
             if passage.port == "external" && passage.direction == Direction::Out {
                 let from = outer(&frame).and_then(|(source, _)| self.kernel(source));
-                self.unseen(&mut steps, role, from, &step, frame);
+                Self::unseen(&mut steps, role, from, &step, frame);
                 steps.push((role, step));
                 continue;
             }
@@ -66,7 +66,7 @@ impl Way<'_> {
             let crossing = Step::Wire(Crossing { at, from: node, frame: frame.clone(), lost });
             steps.push((role, crossing));
             if let Some((role, step)) = steps.last().cloned() {
-                self.unseen(&mut steps, role, to, &step, frame);
+                Self::unseen(&mut steps, role, to, &step, frame);
             }
         }
         // A client on a node of the kernel whose packets came to no switch.
@@ -91,7 +91,6 @@ impl Way<'_> {
 
     /// Says that a packet passes a node of the kernel, once for each time that it does.
     fn unseen(
-        &self,
         steps: &mut Vec<(Role, Step)>,
         role: Role,
         node: Option<&NodeStatus>,
