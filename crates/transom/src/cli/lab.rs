@@ -66,6 +66,7 @@ pub struct LabNameArgs {
 
 /// `transom lab up`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct LabUp {
     /// Files, folders or - for standard input, with Nodes, Pods, Services and EndpointSlices
     #[arg(short = 'f', long, value_name = "PATH", required = true, num_args = 1..)]
@@ -88,6 +89,9 @@ pub struct LabUp {
     /// No proxy on Windows nodes: bring your own
     #[arg(long)]
     pub without_proxy: bool,
+    /// Nothing answers in pods: bring your own servers
+    #[arg(long)]
+    pub without_responder: bool,
     /// A file with a fault plan for every Windows node's HNS
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
@@ -241,8 +245,8 @@ pub struct LabFault {
     /// Restart the node's HNS
     #[arg(long, group = "fault")]
     pub restart_hns: bool,
-    /// What HNS loses in a restart
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "restart_hns")]
+    /// What HNS loses in the restart of --restart-hns
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, conflicts_with_all = ["plan", "clear", "link", "kill"])]
     pub loss: HnsLoss,
     /// The node's link: good, or cut, loss=5%, delay=20ms, rate=10Mbit, several with commas
     #[arg(long, value_name = "STATE", group = "fault")]

@@ -98,7 +98,7 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("lab fault win-1 --link cut --clear", "cannot be used with"),
         ("lab fault win-1 --link slow", "write good, cut, loss=5%"),
         ("lab fault win-1 --kill responder", "cannot be used with"),
-        ("lab fault win-1 --clear --loss everything", "--restart-hns"),
+        ("lab fault win-1 --clear --loss everything", "cannot be used with '--loss <WHAT>'"),
         ("hns list all --hns /s -f a", "cannot be used with"),
         ("proxy -f a --hns /s --state f", "cannot be used with '--state <FILE>'"),
         ("proxy -f a --hns /s --faults f", "cannot be used with '--faults <FILE>'"),

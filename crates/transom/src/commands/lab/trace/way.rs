@@ -149,3 +149,6 @@ fn leaves(passage: &Passage) -> bool {
         && !passage.pending
         && !passage.hairpin
 }
+
+#[cfg(test)]
+mod tests;
