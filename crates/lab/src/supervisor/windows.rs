@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use hcn::api::V1Method;
 use hcn::network::Network;
 use hcn::policy::network::{DrMacAddress, NetworkPolicy};
 use hcn::time::Clock;
@@ -122,21 +123,40 @@ impl WindowsNode {
                 .remote
                 .list(&Query::by_name(&spec.network_name))
                 .step(|| format!("read the network of node {name}"))?;
-            let policies = found.iter().flat_map(|(_, network)| &network.policies);
-            let mac = policies.filter_map(|policy| match NetworkPolicy::decode(policy) {
+            let Some((id, network)) = found.into_iter().next() else {
+                return Err(LabError::new(format!("set node {name} up"), "HNS has lost its network"));
+            };
+            let mac = network.policies.iter().find_map(|policy| match NetworkPolicy::decode(policy) {
                 Ok(NetworkPolicy::DrMacAddress(DrMacAddress { address, .. })) => address.parse().ok(),
                 _ => None,
             });
-            let mac: Option<Mac> = mac.into_iter().next();
-            if mac.is_some() || spec.kind == NetworkKind::L2Bridge {
+            // A distributed router comes with the management address; a bridge has only the latter.
+            if mac.is_some() || spec.kind == NetworkKind::L2Bridge && self.is_managed(id)? {
                 return Ok(mac);
             }
             if clock.now() > until {
-                let why = "HNS gives it no distributed router";
+                let why = "HNS gives its network no management address";
                 return Err(LabError::new(format!("set node {name} up"), why));
             }
             clock.sleep(LOOK);
         }
+    }
+
+    /// Whether a network has its management address, without which HNS programs no host port.
+    fn is_managed(&self, network: Guid) -> Result<bool, LabError> {
+        #[derive(serde::Deserialize)]
+        struct Told {
+            #[serde(default, rename = "ManagementIP")]
+            management: String,
+        }
+        let name = &self.plan.node;
+        let told = self
+            .remote
+            .output_v1(V1Method::Get, &format!("/networks/{network}"), "")
+            .step(|| format!("read the network of node {name}"))?;
+        let told: Told =
+            serde_json::from_str(told.get()).step(|| format!("read the network of node {name}"))?;
+        Ok(!told.management.is_empty())
     }
 
     /// Everything else of the node: routes to the other nodes, pods. `tunnels`: the MACs of the other nodes' tunnels.
