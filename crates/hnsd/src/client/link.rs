@@ -72,7 +72,7 @@ impl Link {
     /// Connects and says hello.
     pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<Self>, ConnectError> {
         let (mut stream, token) = Transport::connect(address, options)?;
-        let unreachable = |source| ConnectError::Unreachable { address: address.clone(), source };
+        let unreachable = |cause| ConnectError::Unreachable { address: address.clone(), cause };
         stream.set_times(Some(options.patience), Some(options.patience)).map_err(unreachable)?;
         let hello = ClientHello {
             hello: ClientGreeting {

@@ -80,12 +80,12 @@ impl Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Nobody answers.
-    #[error("HNS at {address}: {source}; is its server running?")]
+    #[error("HNS at {address}: {cause}; is its server running?")]
     Unreachable {
         /// The address.
         address: Address,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Port and token cannot be learnt.
     #[error(transparent)]
@@ -112,7 +112,7 @@ impl ConnectError {
     /// Whether it may be mended by waiting: the server has not started yet, is being started anew, or is full.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => source.kind() != std::io::ErrorKind::PermissionDenied,
+            Self::Unreachable { cause, .. } => cause.kind() != std::io::ErrorKind::PermissionDenied,
             Self::Token(TokenFileError::Read { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
             Self::Refused { error, .. } => error.kind == ErrorKind::TooMany,
             Self::Token(TokenFileError::Content { .. }) | Self::Protocol { .. } => false,

@@ -35,7 +35,7 @@ impl Transport {
         address: &Address,
         options: &Options,
     ) -> Result<(Self, Option<Token>), ConnectError> {
-        let unreachable = |source| ConnectError::Unreachable { address: address.clone(), source };
+        let unreachable = |cause| ConnectError::Unreachable { address: address.clone(), cause };
         let tcp = |to: &std::net::SocketAddr| {
             let stream = TcpStream::connect_timeout(to, options.patience).map_err(unreachable)?;
             stream.set_nodelay(true).map_err(unreachable)?;
