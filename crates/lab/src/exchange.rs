@@ -273,15 +273,23 @@ fn udp(request: &Request, deadline: Deadline<'_>) -> (Option<SocketAddr>, Outcom
 fn udp_exchange(socket: &OwnedFd, request: &Request, datagram: &[u8], deadline: Deadline<'_>) -> Outcome {
     let mut again = Some(Deadline { at: deadline.at.saturating_sub(request.timeout * 2 / 3), ..deadline });
     let mut buffer = vec![0; usize::from(u16::MAX) + 1];
-    if let Err(errno) = rustix::net::send(socket, datagram, SendFlags::NOSIGNAL) {
-        return refusal::of_connect(socket, request, errno);
+    let send = || {
+        let sent = match rustix::net::send(socket, datagram, SendFlags::NOSIGNAL) {
+            // About the one before: a router takes smaller packets only. This one goes in fragments.
+            Err(Errno::MSGSIZE) => rustix::net::send(socket, datagram, SendFlags::NOSIGNAL),
+            sent => sent,
+        };
+        sent.map_err(|errno| refusal::of_connect(socket, request, errno))
+    };
+    if let Err(outcome) = send() {
+        return outcome;
     }
     loop {
         let ready = match again.unwrap_or(deadline).wait(socket, PollFlags::IN) {
             Ok(ready) => ready,
             Err(Outcome::TimedOut) if again.take().is_some() => {
-                if let Err(errno) = rustix::net::send(socket, datagram, SendFlags::NOSIGNAL) {
-                    return refusal::of_connect(socket, request, errno);
+                if let Err(outcome) = send() {
+                    return outcome;
                 }
                 continue;
             }
@@ -298,6 +306,12 @@ fn udp_exchange(socket: &OwnedFd, request: &Request, datagram: &[u8], deadline: 
                 if ready.contains(PollFlags::ERR)
                     && let Some(outcome) = refusal::queued(socket)
                 {
+                    return outcome;
+                }
+            }
+            // A router on the way takes smaller packets only, which the kernel knows from now on.
+            Err(Errno::MSGSIZE) => {
+                if let Err(outcome) = send() {
                     return outcome;
                 }
             }

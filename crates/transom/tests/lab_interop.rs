@@ -12,6 +12,9 @@ use lab_support::manifests::{Manifests, PORT};
 use lab_support::openvswitch::{Behind, Switch, Tunnel};
 use lab_support::{Lab, tcp, udp};
 
+/// As much as is kept of a frame that no offload has made larger than the underlay's packets.
+const WHOLE: u32 = 1_600;
+
 const MB: usize = 1_000_000;
 
 const WINDOWS_POD: &str = "10.244.2.5";
@@ -56,9 +59,11 @@ fn distinct(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     rows
 }
 
-/// Switches a device's offloads off.
-fn without_offloads(lab: &Lab, place: &str) {
-    lab.run(place, &["ethtool", "-K", "eth0", "tso", "off", "gso", "off", "gro", "off", "tx", "off"]);
+/// Switches the offloads of all devices between two pods off.
+fn all_without_offloads(lab: &Lab) {
+    for place in ["shop/web-1", "shop/api", "node/linux-1"] {
+        lab.without_offloads(place, "eth0");
+    }
 }
 
 /// No frame has a wrong checksum, and tshark has looked at those of a protocol.
@@ -145,9 +150,8 @@ fn large_transfers_arrive_with_offloads() {
 #[test]
 fn large_transfers_arrive_without_offloads() {
     let lab = up(&cluster(), &[]);
-    without_offloads(&lab, "shop/web-1");
-    without_offloads(&lab, "shop/api");
-    let recording = Recording::begin(&lab, "w-win-1", 65_535);
+    all_without_offloads(&lab);
+    let recording = Recording::begin(&lab, "w-win-1", WHOLE);
     for (from, to) in [("shop/web-1", LINUX_POD), ("shop/api", WINDOWS_POD)] {
         lab.ask(from, &tcp(&at(to)).payload(MB));
         for payload in [0, 1, 1_000, 1_400] {
@@ -168,10 +172,9 @@ fn datagrams_larger_than_a_packet_arrive_in_fragments() {
     let lab = up(&cluster(), &[]);
     for offloads in [true, false] {
         if !offloads {
-            without_offloads(&lab, "shop/web-1");
-            without_offloads(&lab, "shop/api");
+            all_without_offloads(&lab);
         }
-        let recording = Recording::begin(&lab, "w-win-1", 65_535);
+        let recording = Recording::begin(&lab, "w-win-1", WHOLE);
         for (from, to) in [("shop/web-1", LINUX_POD), ("shop/api", WINDOWS_POD)] {
             for payload in [4_000, 60_000] {
                 lab.ask(from, &udp(&at(to)).payload(payload));
@@ -185,7 +188,9 @@ fn datagrams_larger_than_a_packet_arrive_in_fragments() {
             assert_eq!(capture.count(&fragments), 2 * (3 + 43), "{source}");
         }
         assert_eq!(capture.count("frame.len > 1514"), 0);
-        checksums_are_right(&capture, "udp");
+        if !offloads {
+            checksums_are_right(&capture, "udp");
+        }
     }
 }
 
@@ -268,7 +273,6 @@ fn open_vswitch_is_a_peer_like_any_other() {
     let own_mac = lab.link("node/peer", "flannel.4096", "address");
     // The kernel's tunnel goes, and the pod's cable is put into another switch.
     lab.run("node/peer", &["ip", "link", "delete", "dev", "flannel.4096"]);
-    without_offloads(&lab, "shop/behind");
     let tunnels = [("win-1", "192.0.2.12", "10.244.2.0/24"), ("win-2", "192.0.2.13", "10.244.3.0/24")];
     let tunnels = tunnels.map(|(node, address, pods)| Tunnel {
         remote: address.to_owned(),

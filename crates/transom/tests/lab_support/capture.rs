@@ -2,30 +2,39 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
+use hcn::time::Clock as _;
 use lab::netns::Netns;
 use tempfile::TempDir;
 
-use super::Lab;
+use super::{Lab, PATIENCE};
 
 /// Ends a recording when it passes. Nobody listens at the port.
 const MARK: &[u8] = b"the recording ends here";
+
+/// How long a mark is waited for before another one is sent.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// Tells the mark to readers.
 const NOT_THE_MARK: &str = "not udp.port == 9";
 
 /// A recording that runs.
 pub(crate) struct Recording {
-    tcpdump: Child,
-    frames: ChildStdout,
+    tcpdump: Tcpdump,
+    pieces: Receiver<Vec<u8>>,
     folder: TempDir,
 }
 
-impl Drop for Recording {
+/// A process that ends with this value.
+struct Tcpdump(Child);
+
+impl Drop for Tcpdump {
     fn drop(&mut self) {
-        let _ = self.tcpdump.kill();
-        let _ = self.tcpdump.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -46,40 +55,55 @@ impl Recording {
             .stderr(Stdio::piped());
         let netns: Netns = lab.netns("underlay");
         let spawned = netns.run(|| command.spawn()).expect("the namespace is there");
-        let mut tcpdump = spawned.expect("tcpdump starts");
-        let said = tcpdump.stderr.take().expect("what it says");
-        let frames = tcpdump.stdout.take().expect("what it records");
-        let recording = Self { tcpdump, frames, folder: tempfile::tempdir().expect("a folder") };
+        let mut tcpdump = Tcpdump(spawned.expect("tcpdump starts"));
+        let said = tcpdump.0.stderr.take().expect("what it says");
+        let mut frames = tcpdump.0.stdout.take().expect("what it records");
         let mut lines = BufReader::new(said).lines();
         let listens = lines.any(|line| line.is_ok_and(|line| line.contains("listening on")));
         assert!(listens, "tcpdump listens on {device}");
         // Its last words must not break its pipe.
         std::thread::spawn(move || lines.count());
-        recording
+        let (sender, pieces) = channel();
+        std::thread::spawn(move || {
+            let mut piece = vec![0; 1 << 20];
+            while let Ok(count @ 1..) = frames.read(&mut piece) {
+                if sender.send(piece[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { tcpdump, pieces, folder: tempfile::tempdir().expect("a folder") }
     }
 
     /// Ends it: what passed before the call is in it. A mark goes over the device, from one node to another.
-    pub(crate) fn end(mut self, lab: &Lab, from: &str, to: &str) -> Capture {
-        lab.netns(from)
-            .run(|| {
-                let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
-                socket.send_to(MARK, format!("{to}:9")).expect("the mark is sent");
-            })
-            .expect("the namespace is there");
-        let mut recorded = Vec::new();
-        let mut piece = vec![0; 1 << 20];
+    pub(crate) fn end(self, lab: &Lab, from: &str, to: &str) -> Capture {
+        let Self { tcpdump: _tcpdump, pieces, folder } = self;
+        let from = lab.netns(from);
+        let mark = || {
+            let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+            socket.send_to(MARK, format!("{to}:9")).expect("the mark is sent");
+        };
+        let mut recorded: Vec<u8> = Vec::new();
+        let end = lab.clock().now() + PATIENCE;
         loop {
-            let count = self.frames.read(&mut piece).expect("what is recorded is read");
-            assert!(count > 0, "tcpdump ended before the mark came by");
-            let overlap = recorded.len().saturating_sub(MARK.len());
-            recorded.extend_from_slice(&piece[..count]);
-            if recorded[overlap..].windows(MARK.len()).any(|bytes| bytes == MARK) {
+            // A mark is lost like any other frame while tcpdump does not keep up.
+            from.run(mark).expect("the namespace is there");
+            let mut marked = false;
+            while let Ok(piece) = pieces.recv_timeout(AGAIN) {
+                let overlap = recorded.len().saturating_sub(MARK.len());
+                recorded.extend_from_slice(&piece);
+                marked |= recorded[overlap..].windows(MARK.len()).any(|bytes| bytes == MARK);
+                if marked {
+                    break;
+                }
+            }
+            if marked {
                 break;
             }
+            assert!(lab.clock().now() < end, "the mark never came by");
         }
-        let file = self.folder.path().join("frames.pcap");
+        let file = folder.path().join("frames.pcap");
         std::fs::write(&file, &recorded).expect("the recording is kept");
-        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"));
         Capture { file, _folder: folder }
     }
 }

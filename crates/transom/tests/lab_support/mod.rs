@@ -170,6 +170,22 @@ impl Lab {
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }
 
+    /// The other end of a cable, in another place.
+    pub(crate) fn other_end(&self, place: &str, device: &str, other: &str) -> String {
+        let index = self.link(place, device, "link_index");
+        let devices = self.links(other, &[]);
+        let end = devices.iter().find(|link| link["ifindex"].to_string() == index);
+        let name = end.and_then(|link| link["ifname"].as_str());
+        name.unwrap_or_else(|| panic!("{other} does not have the other end of {device} of {place}"))
+            .to_owned()
+    }
+
+    /// Switches a device's offloads off: packets leave it one by one, with their checksums.
+    pub(crate) fn without_offloads(&self, place: &str, device: &str) {
+        let off = ["tso", "off", "gso", "off", "gro", "off", "tx", "off"];
+        self.run(place, &[&["ethtool", "-K", device], &off[..]].concat());
+    }
+
     /// How a request from a place ends.
     pub(crate) fn outcome(&self, place: &str, request: &Request) -> Outcome {
         exchange_in(&self.netns(place), request, &*self.clock).expect("the namespace is there").outcome
@@ -228,9 +244,10 @@ pub(crate) fn tcp(to: &str) -> Request {
     request(to, Transport::Tcp)
 }
 
-/// A UDP request.
+/// A UDP request: sent once more after a third of the time, because a first datagram may be lost while neighbours are
+/// asked for.
 pub(crate) fn udp(to: &str) -> Request {
-    request(to, Transport::Udp)
+    Request { timeout: PATIENCE / 10, ..request(to, Transport::Udp) }
 }
 
 fn request(to: &str, transport: Transport) -> Request {

@@ -63,7 +63,12 @@ impl<'a> Switch<'a> {
         let folder = tempfile::tempdir().expect("a folder");
         let place = format!("node/{}", behind.node);
         let mut switch = Self { lab, node: place.clone(), folder, processes: Vec::new() };
-        let cable = switch.cable(behind);
+        // It reads what the kernel hands out as it is: whole frames with checksums.
+        let uplink = lab.other_end(&place, "eth0", "underlay");
+        lab.without_offloads("underlay", &uplink);
+        lab.without_offloads(behind.pod, "eth0");
+        let cable = lab.other_end(behind.pod, "eth0", &place);
+        lab.run(&place, &["ip", "link", "set", "dev", &cable, "nomaster"]);
         switch.spawn();
         // The uplink's bridge takes over the node's address: the tunnel's packets are routed by it.
         let ip = |words: &str| lab.run(&place, &words.split(' ').collect::<Vec<_>>());
@@ -95,17 +100,6 @@ impl<'a> Switch<'a> {
             ));
         }
         switch
-    }
-
-    /// The node's end of the pod's cable, taken out of the kernel's bridge.
-    fn cable(&self, behind: &Behind<'_>) -> String {
-        let index = self.lab.link(behind.pod, "eth0", "link_index");
-        let all = self.lab.links(&self.node, &[]);
-        let other = all.iter().find(|link| link["ifindex"].to_string() == index);
-        let name =
-            other.and_then(|link| link["ifname"].as_str()).expect("one end of the pod's cable is the node's");
-        self.lab.run(&self.node, &["ip", "link", "set", "dev", name, "nomaster"]);
-        name.to_owned()
     }
 
     /// Starts the database and the switch itself.
