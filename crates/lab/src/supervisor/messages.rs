@@ -11,6 +11,7 @@ use crate::plan::Settings;
 /// How a lab is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct LabConfig {
     /// Its name.
     pub name: String,
@@ -34,6 +35,8 @@ pub struct LabConfig {
     pub faults: BTreeMap<String, String>,
     /// A proxy runs on every Windows node.
     pub proxies: bool,
+    /// The built-in programs answer in pods and on nodes.
+    pub answers: bool,
 }
 
 /// What a supervisor tells whoever started it.
