@@ -14,7 +14,8 @@
 //! | `SOURCE n` | sends `n` bytes |
 //! | anything else | comes back |
 //!
-//! A datagram `HELLO n` is answered as `node::app` does; any other comes back as it is.
+//! A datagram `HELLO n` is answered as `node::app` does; any other comes back as it is. Ports of the cluster's DNS answer
+//! `HELLO n` too, and questions for names instead of all else.
 
 mod http;
 mod message;
@@ -150,7 +151,7 @@ impl Responder {
                 let listener = TcpListener::from_std(listener)?;
                 match open.service {
                     Service::Echo => self.runtime.spawn(tcp::serve(listener, who)),
-                    Service::Dns => self.runtime.spawn(names::serve_tcp(listener, names)),
+                    Service::Dns => self.runtime.spawn(names::serve_tcp(listener, names, who)),
                 }
             }
             Transport::Udp => {
@@ -159,7 +160,7 @@ impl Responder {
                 let socket = UdpSocket::from_std(socket)?;
                 match open.service {
                     Service::Echo => self.runtime.spawn(udp::serve(socket, who)),
-                    Service::Dns => self.runtime.spawn(names::serve_udp(socket, names)),
+                    Service::Dns => self.runtime.spawn(names::serve_udp(socket, names, who)),
                 }
             }
         };

@@ -42,6 +42,10 @@ impl Namespace {
         for scope in ["all", "default"] {
             // Replies may come another way than requests went: through a tunnel, from a Service.
             set(&format!("ipv4/conf/{scope}/rp_filter"), "0");
+            // A device answers for its own addresses only: whoever asks for one of another device's, on the same link,
+            // would take either MAC.
+            set(&format!("ipv4/conf/{scope}/arp_ignore"), "1");
+            set(&format!("ipv4/conf/{scope}/arp_announce"), "2");
             // A router on the link is none of the lab's.
             set(&format!("ipv6/conf/{scope}/disable_ipv6"), "0");
             set(&format!("ipv6/conf/{scope}/accept_ra"), "0");

@@ -132,6 +132,18 @@ async fn converse(mut stream: TcpStream, peer: SocketAddr, who: Who) -> io::Resu
     line.writer.shutdown().await
 }
 
+/// Speaks the protocol of `node::app` on a connection that others have read the first bytes of.
+pub(super) async fn hello(stream: TcpStream, first: &[u8], peer: SocketAddr, who: &Who) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let local = plain(stream.local_addr()?);
+    let answer = Answer { server: who.name.to_string(), local, peer: plain(peer) }.line();
+    let (reader, writer) = stream.into_split();
+    let reader = BufReader::with_capacity(CHUNK, first.chain(reader));
+    let mut line = Conversation { reader, writer };
+    line.hello(answer.as_bytes()).await?;
+    line.writer.shutdown().await
+}
+
 /// Gives up when nothing moves for very long.
 async fn moving<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(IDLE, step).await {

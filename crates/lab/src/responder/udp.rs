@@ -41,17 +41,20 @@ pub(super) async fn answer_each(
 }
 
 fn reply(who: &Who, local: SocketAddr, peer: SocketAddr, datagram: &[u8]) -> Vec<u8> {
-    let parts =
-        datagram.iter().position(|&byte| byte == b'\n').and_then(|end| datagram.split_at_checked(end + 1));
-    match parts {
-        Some((line, payload)) if app::read_request(line) == Some(payload.len()) => {
-            let answer = Answer { server: who.name.to_string(), local: plain(local), peer: plain(peer) };
-            let mut reply = answer.line().into_bytes();
-            reply.extend_from_slice(payload);
-            reply
-        }
-        _ => datagram.to_vec(),
+    hello(who, local, peer, datagram).unwrap_or_else(|| datagram.to_vec())
+}
+
+/// The answer of `node::app` to a whole request of its.
+pub(super) fn hello(who: &Who, local: SocketAddr, peer: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+    let end = datagram.iter().position(|&byte| byte == b'\n')?;
+    let (line, payload) = datagram.split_at_checked(end + 1)?;
+    if app::read_request(line) != Some(payload.len()) {
+        return None;
     }
+    let answer = Answer { server: who.name.to_string(), local: plain(local), peer: plain(peer) };
+    let mut reply = answer.line().into_bytes();
+    reply.extend_from_slice(payload);
+    Some(reply)
 }
 
 #[cfg(test)]

@@ -80,3 +80,35 @@ fn names_are_answered_over_both_transports_as_the_zone_is_now() {
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty(), "what is no message ends the connection");
 }
+
+#[test]
+fn a_port_for_names_also_tells_who_answers_whom() {
+    let mut served = Served::nothing();
+    let ports = [Transport::Tcp, Transport::Udp].map(|transport| {
+        let mut port = served.port(transport, 53);
+        port.service = Service::Dns;
+        port
+    });
+    assert!(served.set(&BTreeSet::from(ports)).is_empty());
+    for (to, transport) in
+        [("127.0.0.1:53", Transport::Tcp), ("[::1]:53", Transport::Tcp), ("127.0.0.1:53", Transport::Udp)]
+    {
+        let outcome = served.place.ask(to, transport, 700);
+        let answer = outcome.answer().unwrap_or_else(|| panic!("{to} {transport}: {outcome}"));
+        assert_eq!(answer.local, to.parse().unwrap());
+        assert_eq!(answer.peer.ip(), answer.local.ip());
+    }
+    // A message that is as long as a request looks is read as one.
+    let mut stream = served.place.netns.run(|| TcpStream::connect("127.0.0.1:53")).unwrap().unwrap();
+    stream.write_all(b"HE").unwrap();
+    stream.write_all(&vec![0; usize::from(u16::from_be_bytes(*b"HE"))]).unwrap();
+    let web = question("web.shop.svc.cluster.local.").to_vec().unwrap();
+    stream.write_all(&u16::try_from(web.len()).unwrap().to_be_bytes()).unwrap();
+    stream.write_all(&web).unwrap();
+    // Zeros are a question without a name, which is refused; what follows is answered.
+    let mut last = read_over_tcp(&mut stream);
+    if last.queries.is_empty() {
+        last = read_over_tcp(&mut stream);
+    }
+    assert_eq!(last.metadata.response_code, ResponseCode::NXDomain);
+}
