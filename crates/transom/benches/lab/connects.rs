@@ -19,25 +19,24 @@ const ANSWER: [u8; 16] = *b"here it is......";
 
 #[derive(Default)]
 struct Counters {
+    /// Clients begin nothing any more.
     stop: AtomicBool,
+    /// The server's socket is closed; until then whoever has begun is served.
+    closed: AtomicBool,
     answered: AtomicU64,
     failed: AtomicU64,
 }
 
 impl Counters {
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
-    }
-
     fn ask(&self, path: &Path) {
-        while !self.stopped() {
+        while !self.stop.load(Ordering::SeqCst) {
             let counter = if exchange(path).is_ok() { &self.answered } else { &self.failed };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn answer(&self, listener: &TcpListener) {
-        while !self.stopped() {
+        while !self.closed.load(Ordering::SeqCst) {
             // What goes wrong with a connection is seen and counted at the other end.
             let _ = listener.accept().and_then(|(stream, _)| serve(stream));
         }
@@ -84,6 +83,7 @@ pub(crate) fn measure(path: &Path, window: &Window) -> Result<Sample> {
         let sample = window.measure(|| counters.answered.load(Ordering::Relaxed));
         counters.stop.store(true, Ordering::SeqCst);
         let asked = clients.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        counters.closed.store(true, Ordering::SeqCst);
         // Wakes the threads that wait for connections.
         let woken = shutdown(listener.as_raw_fd(), Shutdown::Both).context("closing the server's socket");
         asked?;

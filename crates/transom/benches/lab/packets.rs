@@ -60,7 +60,7 @@ impl Loop {
                 let no_control: [ControlMessage<'_>; 0] = [];
                 let done = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, none, no_control, flags);
                 sent += done.context("sending packets")?.count() as u64;
-            } else if clock.now() - since >= GIVEN_UP {
+            } else if clock.now().saturating_sub(since) >= GIVEN_UP {
                 lost = sent - received;
                 since = clock.now();
             } else {

@@ -21,7 +21,7 @@ pub(crate) const PORT: u16 = 5201;
 /// The longest time that one step of an exchange may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a system may take until packets pass: a proxy has to see the Service first.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// The namespace of a server and what the client calls it by.
 pub(crate) struct Path {

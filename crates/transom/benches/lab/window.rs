@@ -38,7 +38,8 @@ impl Window {
         self.pass(self.warm_up)?;
         let (count, cpu, start) = (counter(), busy()?, self.clock.now());
         self.pass(self.length)?;
-        let (count, cpu, time) = (counter() - count, busy()? - cpu, self.clock.now() - start);
+        let (count, cpu) = (counter() - count, busy()? - cpu);
+        let time = self.clock.now().saturating_sub(start);
         if count == 0 {
             bail!("nothing arrived");
         }

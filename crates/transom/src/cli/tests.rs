@@ -49,6 +49,7 @@ fn the_forms_of_the_manual() {
         "hns delete network 0f0f0f0f-0000-4000-8000-000000000001 --hns token:/run/hns.token",
         "proxy -f a.yaml --node win-1 --hns unix:/run/hns.sock",
         "plan -f a.yaml --hns unix:/run/hns.sock -o json",
+        "lab up -f a.yaml b/ --name other --without-proxy --without-responder --enable-dsr=false",
         "hns list all --lab lab --node win-1",
         "vfp rules --lab lab --node win-1 --port pod/web-1 --format vfpctrl",
         "vfp ctrl --lab lab -- /list-vmswitch-port",
