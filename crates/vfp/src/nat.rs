@@ -143,6 +143,16 @@ impl Pool {
         })
     }
 
+    /// Whether the port of a connection could be lent to another one, were the former over: it must not serve the same
+    /// remote for somebody else.
+    pub(crate) fn would_serve(&self, binding: &Binding, ask: &Ask) -> bool {
+        let (address, port) = binding.outer;
+        self.gives(binding.outer)
+            && address.is_ipv4() == ask.remote.0.is_ipv4()
+            && (binding.remote == ask.remote
+                || !self.taken.contains(&(address, port, ask.remote.0, ask.remote.1)))
+    }
+
     /// Takes a lent port back.
     pub(crate) fn give_back(&mut self, binding: &Binding) {
         let (outer, remote) = (binding.outer, binding.remote);

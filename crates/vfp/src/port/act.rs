@@ -135,7 +135,7 @@ impl Port {
         };
         let protocol = view.protocol;
         let mut outer = self.pools.get_mut(pool).filter(|pool| pool.protocol == protocol)?.take(&ask);
-        if outer.is_none() && flags.contains(DynNatFlags::RECLAIM_TIME_WAIT) && self.reclaim(pool) {
+        if outer.is_none() && flags.contains(DynNatFlags::RECLAIM_TIME_WAIT) && self.reclaim(pool, &ask) {
             outer = self.pools.get_mut(pool)?.take(&ask);
         }
         let outer = outer?;

@@ -3,6 +3,7 @@
 use super::{FlowFamily, Port};
 use crate::flow::pair::{Bits, Common, TcpState};
 use crate::model::{Direction, PoolKey};
+use crate::nat::{Ask, Binding};
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -116,9 +117,12 @@ impl Port {
         }
     }
 
-    /// Ends the connection that waits longest in TIME_WAIT with a port of the pool. False: there is none.
-    pub(crate) fn reclaim(&mut self, pool: &PoolKey) -> bool {
-        let over = self.bindings().filter(|binding| binding.pool == *pool).filter_map(|binding| {
+    /// Ends the connection that waits longest in TIME_WAIT with a port of the pool, among those whose end makes room for
+    /// what is asked. False: there is none.
+    pub(crate) fn reclaim(&mut self, key: &PoolKey, ask: &Ask) -> bool {
+        let Some(pool) = self.pools.get(key) else { return false };
+        let helps = |binding: &&Binding| binding.pool == *key && pool.would_serve(binding, ask);
+        let over = self.bindings().filter(helps).filter_map(|binding| {
             let (pair, v6) = binding.flow?;
             let common = if v6 { &self.v6.table.pair(pair).common } else { &self.v4.table.pair(pair).common };
             common.state.is_over().then_some((common.seen, pair, v6))

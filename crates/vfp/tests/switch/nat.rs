@@ -99,6 +99,39 @@ fn a_connection_in_time_wait_gives_its_port_up() {
 }
 
 #[test]
+fn a_port_is_taken_from_the_closed_connection_that_makes_room() {
+    let ips = Ips(false);
+    let mut rig = Rig::new();
+    snat(&mut rig, ips, DynNatFlags::RECLAIM_TIME_WAIT);
+    let mut spec = pool("tcp", proto::TCP, L1, ips.node(), (50_000, 50_003));
+    spec.ranges[0].reuse = 8;
+    rig.apply(&[Change::PutPool(spec)]);
+    let (busy, quiet) = ((ips.outside(), 443), (ips.outside(), 444));
+    let send = |rig: &mut Rig, port, server, flags| {
+        let frame = rig.one(L1, tcp((mac_of(L1), ROUTER), (ips.pod(L1), port), server, flags), EXT);
+        read(&frame).1
+    };
+    let close = |rig: &mut Rig, port, server, outer| {
+        send(rig, port, server, FIN);
+        rig.one(EXT, tcp((ROUTER, mac_of(HOST)), server, outer, FIN), L1);
+    };
+    // The one that has waited longest went to another server: its port is free for the busy one anyhow, or taken.
+    let other = send(&mut rig, 9, quiet, SYN);
+    close(&mut rig, 9, quiet, other);
+    let ports: Vec<_> = (1..=4).map(|port| send(&mut rig, port, busy, SYN)).collect();
+    rig.pass(1);
+    close(&mut rig, 3, busy, ports[2]);
+    assert_eq!(
+        send(&mut rig, 5, busy, SYN),
+        ports[2],
+        "the port of the one that was closed with this server"
+    );
+    let fifth = tcp((mac_of(L1), ROUTER), (ips.pod(L1), 6), busy, SYN);
+    rig.dropped(L1, fifth, DropReason::NatPool);
+    assert_eq!(send(&mut rig, 9, quiet, SYN), other, "the other one was left alone");
+}
+
+#[test]
 fn udp_sockets_keep_their_port_where_the_rule_says_so() {
     for (flags, same) in [(DynNatFlags::REUSE_UDP, true), (DynNatFlags::empty(), false)] {
         let ips = Ips(false);
