@@ -105,7 +105,7 @@ impl World {
 
     fn stop(&mut self) {
         let (hns, running) = self.server.take().expect("a server");
-        assert!(running.shutdown(Duration::from_secs(60)), "calls end");
+        assert!(running.shutdown(Duration::from_mins(1)), "calls end");
         drop(hns);
     }
 

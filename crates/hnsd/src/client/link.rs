@@ -93,6 +93,10 @@ impl Link {
                 return Err(ConnectError::Refused { address: address.clone(), error: error.into() });
             }
             (Ok(_), _) => return Err(protocol(address, &"its first frame is no hello")),
+            (Err(Broken::Io(error)), _) if is_timeout(&error) => {
+                let why = format!("no hello came within {} s", options.patience.as_secs_f32());
+                return Err(unreachable(io::Error::new(io::ErrorKind::TimedOut, why)));
+            }
             (Err(Broken::Io(source)), _) | (_, Err(source)) => return Err(unreachable(source)),
             (Err(Broken::Content(reason)), _) => return Err(protocol(address, &reason)),
         };
@@ -318,6 +322,11 @@ impl Link {
 
 fn disconnected(sink: &NotificationSink) {
     sink(&Notification { kind: NotificationKind::ServiceDisconnect, id: None, data: String::new() });
+}
+
+/// Systems disagree about the name of a read that took too long.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// A frame that was not written whole.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hcn::NotificationKind;
 use hcn::api::NotificationSink;
@@ -31,6 +31,8 @@ struct Common {
     lost: AtomicU64,
     /// Why the stream ends.
     error: Mutex<Option<CallError>>,
+    /// Whether the stream ends when an event is lost.
+    is_whole: AtomicBool,
     /// What to do when the stream is over; `None`: it is over.
     watchers: Mutex<Option<Vec<Watcher>>>,
 }
@@ -127,6 +129,7 @@ pub(super) fn queue(events: usize) -> (StreamSink, Feed) {
         dropped: AtomicU64::new(0),
         lost: AtomicU64::new(0),
         error: Mutex::new(None),
+        is_whole: AtomicBool::new(false),
         watchers: Mutex::new(Some(Vec::new())),
     });
     (StreamSink { queue: sender, common: Arc::clone(&common) }, Feed { queue, common })
@@ -134,21 +137,26 @@ pub(super) fn queue(events: usize) -> (StreamSink, Feed) {
 
 /// A sink for HNS that feeds a subscription: it never waits, and ends the subscription when an event would be lost.
 pub(super) fn notifications(sink: StreamSink) -> NotificationSink {
+    sink.common.is_whole.store(true, Ordering::Relaxed);
     let sink = Mutex::new(Some(sink));
     Arc::new(move |notification| {
         let mut place = sink.lock();
         let Some(sink) = &*place else { return };
         let gone = sink.send_as(&WireNotification::from(notification)).is_err();
         if sink.lost() > 0 {
-            let why =
-                "notifications came faster than the client read them; subscribe again and read everything";
-            sink.fail(CallError::new(ErrorKind::Lagged, why));
+            sink.fail(lagged());
         }
         // After a disconnect every subscription is void.
         if gone || sink.lost() > 0 || notification.kind == NotificationKind::ServiceDisconnect {
             *place = None;
         }
     })
+}
+
+fn lagged() -> CallError {
+    let why = "a notification was lost, because the client was slow to read or it was too long; subscribe again and \
+               read everything";
+    CallError::new(ErrorKind::Lagged, why)
 }
 
 impl Feed {
@@ -168,6 +176,10 @@ impl Feed {
                     tracing::warn!(subscription, %error, "an event was lost");
                     self.common.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
                     self.common.lost.fetch_add(1, Ordering::Relaxed);
+                    if self.common.is_whole.load(Ordering::Relaxed) {
+                        *self.common.error.lock() = Some(lagged());
+                        break;
+                    }
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! A server that goes away and comes back.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -114,4 +116,55 @@ fn a_server_that_is_not_there_is_named_with_its_address() {
     let error = lazy.version().unwrap_err();
     assert_eq!(error.code, HResult::RPC_SERVER_UNAVAILABLE);
     assert!(error.to_string().contains("hns.sock"), "{error}");
+}
+
+/// A server of the test's own, which sends these bytes to whoever connects and then waits for the end.
+fn impostor(folder: &tempfile::TempDir, bytes: Vec<u8>) -> Address {
+    let path = folder.path().join("impostor.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&bytes).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    Address::Unix(path)
+}
+
+#[test]
+fn whoever_does_not_speak_the_protocol_is_no_server() {
+    let later = json!({ "hello": {
+        "version": 2, "server": "x", "about": null,
+        "limits": { "request_bytes": 1, "answer_bytes": 1, "calls": 1, "subscriptions": 1 },
+    } });
+    for (bytes, part) in [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "a frame of 1347703880 bytes"),
+        (b"\x02\0\0\0{}".to_vec(), "its first frame is no hello"),
+        (b"\x02\0\0\0[[".to_vec(), "is no server of HNS"),
+        (hnsd::frame::encode(&later, 1_000).unwrap(), "its first frame is no hello"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Remote::connect(impostor(&folder, bytes), Options::default()).unwrap_err();
+        assert!(!error.may_pass());
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { patience: Duration::from_millis(20), ..Options::default() };
+    let error = Remote::connect(impostor(&folder, Vec::new()), options).unwrap_err();
+    assert!(error.may_pass());
+    assert!(error.to_string().contains("no hello came within 0.02 s"), "{error}");
+}
+
+#[test]
+fn an_answer_longer_than_a_client_takes_ends_its_connection() {
+    let world = World::new(Profile::Ws2022, Limits::default());
+    let options = Options { answer_bytes: 1_000, ..Options::actor("operator") };
+    let remote = Remote::connect(world.unix(), options).unwrap();
+    let error = remote.call_extension("echo", &json!("x".repeat(2_000))).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Lost);
+    assert!(error.message.contains("longer than the 1000 bytes"), "{error}");
+    remote.call_extension("echo", &json!("short")).unwrap();
 }
