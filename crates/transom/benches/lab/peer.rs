@@ -18,7 +18,7 @@ use crate::programs::run;
 use crate::system::{CLIENT, FAR, NEAR, PORT, SERVICE, System};
 
 /// Programs that are needed, and the Debian packages that have them.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("ovs-vswitchd", "openvswitch-switch"),
     ("ovsdb-server", "openvswitch-switch"),
     ("ovsdb-tool", "openvswitch-common"),
@@ -26,6 +26,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("ovs-ofctl", "openvswitch-common"),
     ("ethtool", "ethtool"),
     ("ip", "iproute2"),
+    ("setsid", "util-linux"),
 ];
 /// What pods send everything to; it answers nothing, so pods know its address.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
@@ -122,10 +123,13 @@ impl Switch {
         let path = |name: &str| switch.folder.join(name);
         let database = path("conf.db");
         run(switch.program("ovsdb-tool").arg("create").arg(&database), "")?;
-        let mut server = switch.program("ovsdb-server");
+        // The kernel may share processors out by session: as a lab's processes, these are not in the generators'.
+        let mut server = switch.program("setsid");
+        server.arg("ovsdb-server");
         server.arg(format!("--remote=punix:{}", path("db.sock").display()));
         server.arg(format!("--unixctl={}", path("ovsdb-server.ctl").display())).arg(&database);
-        let mut daemon = switch.program("ovs-vswitchd");
+        let mut daemon = switch.program("setsid");
+        daemon.arg("ovs-vswitchd");
         // Never the kernel's datapath.
         daemon.arg("--disable-system").arg(format!("--unixctl={}", path("ovs-vswitchd.ctl").display()));
         daemon.arg(switch.database());
