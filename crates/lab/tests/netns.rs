@@ -1,11 +1,13 @@
 //! Namespaces as iproute2 knows them.
 #![cfg(target_os = "linux")]
 
+use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lab::netns::{Netns, NetnsError};
+use lab::plan::Namespace;
 
 /// A name that no other test has; removed in the end.
 struct Name(String);
@@ -94,4 +96,35 @@ fn a_panic_inside_comes_out() {
     let name = Name::new();
     let made = Netns::create(&name.0).unwrap();
     let _ = made.run(|| panic!("inside"));
+}
+
+#[test]
+fn a_device_answers_for_its_own_addresses_only() {
+    let (asker, machine) = (Name::new(), Name::new());
+    let [client, server] = [&asker, &machine].map(|name| {
+        let made = Netns::create(&name.0).unwrap();
+        let settings = Namespace::default().settings();
+        let settings: Vec<(&str, &str)> = settings.iter().map(|(path, value)| (&**path, *value)).collect();
+        made.sysctls(&settings).unwrap();
+        made
+    });
+    for line in [
+        format!("-n {} link add eth0 type veth peer name eth0 netns {}", client.name(), server.name()),
+        format!("-n {} addr add 10.9.0.1/24 dev eth0", client.name()),
+        format!("-n {} addr add 10.9.0.2/24 dev eth0", server.name()),
+        format!("-n {} addr add 10.9.0.3/32 dev lo", server.name()),
+        format!("-n {} link set dev eth0 up", client.name()),
+        format!("-n {} link set dev eth0 up", server.name()),
+    ] {
+        assert!(ip(&line.split(' ').collect::<Vec<_>>()).0, "ip {line}");
+    }
+    // Who does not answer is given up soon.
+    client.sysctls(&[("ipv4/neigh/eth0/retrans_time_ms", "20")]).unwrap();
+    let connect = |to: &str| client.run(|| TcpStream::connect(to)).unwrap().unwrap_err().kind();
+    assert_eq!(connect("10.9.0.2:9"), ErrorKind::ConnectionRefused, "it is there, and nobody listens");
+    assert_eq!(
+        connect("10.9.0.3:9"),
+        ErrorKind::HostUnreachable,
+        "as Windows and the stacks in memory do it"
+    );
 }
