@@ -136,6 +136,11 @@ fn serve(channel: &Channel, config: &NodeConfig, extension: Arc<dyn Extension>) 
     let node = || config.name.clone();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let switch = Arc::new(SwitchHandle::default());
+    let again = config.state.exists();
+    if again {
+        let resuming = switch.resume_connections(true).map_err(io::Error::other);
+        resuming.map_err(system(config, "take up connections"))?;
+    }
     let hns = Hns::open(options(config, Arc::clone(&clock), Arc::clone(&switch))?)
         .map_err(|error| DaemonError::Open { node: node(), error: Box::new(error) })?;
     let interface = HostInterface {
@@ -149,6 +154,7 @@ fn serve(channel: &Channel, config: &NodeConfig, extension: Arc<dyn Extension>) 
         shadow: Shadow::new(&config.name, &interface),
         clock: Arc::clone(&clock),
         entropy: Arc::new(SeededEntropy::from_time(&*clock)),
+        resumes: again,
     })
     .map_err(system(config, "watch devices"))?;
     let access = NodeAccess {

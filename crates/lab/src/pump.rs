@@ -3,6 +3,7 @@
 //!
 //! It knows ports and devices; it must not know what HNS' objects mean or who made the devices.
 
+mod join;
 mod link;
 mod slots;
 
@@ -19,6 +20,7 @@ use node::windows::SwitchHandle;
 use rustix::event::epoll;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use vfp::model::FlowSettings;
 use vfp::{Env, Observer, Output, Pending};
 use wire::Packet;
 
@@ -120,6 +122,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Decides which frames a degraded wire loses.
     pub entropy: Arc<dyn Entropy>,
+    /// The switch takes up connections of one before it.
+    pub resumes: bool,
 }
 
 /// The thread's state.
@@ -143,6 +147,8 @@ pub struct Pump {
     waiting: Vec<Pending>,
     settled: u64,
     tick: Duration,
+    /// Until when connections of a switch before this one are taken up.
+    resumes: Option<Duration>,
     unseated: u64,
 }
 
@@ -155,7 +161,9 @@ impl Pump {
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
         let (sender, commands) = std::sync::mpsc::channel();
         let handle = Handle { commands: sender, wake: Arc::clone(&wake) };
-        let Parts { hns, switch, shadow, clock, entropy } = parts;
+        let Parts { hns, switch, shadow, clock, entropy, resumes } = parts;
+        // What was idle for longer would have been forgotten anyhow.
+        let resumes = resumes.then(|| clock.now() + FlowSettings::default().default_ttl);
         let pump = Self {
             hns,
             switch,
@@ -175,6 +183,7 @@ impl Pump {
             waiting: Vec::new(),
             settled: 0,
             tick: Duration::ZERO,
+            resumes,
             unseated: 0,
         };
         Ok((pump, handle))
@@ -281,6 +290,11 @@ impl Pump {
             self.tick = now;
             self.hns.catch_up();
             self.switch.sweep(now);
+            if self.resumes.take_if(|until| *until <= now).is_some()
+                && let Err(error) = self.switch.resume_connections(false)
+            {
+                tracing::error!(%error, "Connections of before are still taken up");
+            }
             self.vxlan_port = self.switch.with(|switch| switch.settings().vxlan_port);
             self.follow();
         }
@@ -324,6 +338,10 @@ impl Pump {
             } else {
                 batch.push(packet);
             }
+        }
+        // Whoever watches sees what was sent.
+        if self.observer.is_none() {
+            join::datagrams(&mut batch, &mut self.pool, self.vxlan_port);
         }
         if let Some(port) = port {
             batch = self.transmit(port, batch, now);

@@ -17,6 +17,8 @@ struct Shared {
     ports: BTreeMap<Uuid, PortSpec>,
     /// Grows with every change of a port.
     generation: u64,
+    /// Whatever HNS says: connections that are older than the switch may go on.
+    resuming: bool,
 }
 
 /// A switch that HNS programs while packets pass. Cheap to share.
@@ -40,7 +42,8 @@ impl Default for SwitchHandle {
 impl SwitchHandle {
     /// An empty switch.
     pub fn new(settings: SwitchSettings) -> Self {
-        let shared = Shared { switch: Switch::new(settings), ports: BTreeMap::new(), generation: 0 };
+        let shared =
+            Shared { switch: Switch::new(settings), ports: BTreeMap::new(), generation: 0, resuming: false };
         Self { shared: Mutex::new(shared) }
     }
 
@@ -54,19 +57,23 @@ impl SwitchHandle {
         self.shared.lock().generation
     }
 
+    /// Lets TCP connections that are older than this switch go on, or no longer: their packets are placed anew, as the
+    /// rules would place a first one. On Windows the switch outlives HNS and knows its connections; this one ends with
+    /// its process.
+    pub fn resume_connections(&self, resuming: bool) -> Result<(), ApplyError> {
+        let mut shared = self.shared.lock();
+        shared.resuming = resuming;
+        let settings = SwitchSettings { mid_stream: resuming, ..shared.switch.settings().clone() };
+        shared.switch.apply(&[Change::Settings(settings)])
+    }
+
     /// Looks at the switch, or acts on it.
     pub fn with<R>(&self, act: impl FnOnce(&mut Switch) -> R) -> R {
         act(&mut self.shared.lock().switch)
     }
 
     /// Moves packets through the switch.
-    pub fn transmit(
-        &self,
-        port: Uuid,
-        packets: &mut Vec<Packet>,
-        env: &mut Env<'_>,
-        out: &mut Output,
-    ) {
+    pub fn transmit(&self, port: Uuid, packets: &mut Vec<Packet>, env: &mut Env<'_>, out: &mut Output) {
         self.shared.lock().switch.transmit(port, packets, env, out);
     }
 
@@ -86,7 +93,17 @@ impl SwitchHandle {
 impl Datapath for SwitchHandle {
     fn apply(&self, changes: &[Change]) -> Result<(), ApplyError> {
         let mut shared = self.shared.lock();
-        shared.switch.apply(changes)?;
+        if shared.resuming && changes.iter().any(|change| matches!(change, Change::Settings(_))) {
+            let mut changes = changes.to_vec();
+            for change in &mut changes {
+                if let Change::Settings(settings) = change {
+                    settings.mid_stream = true;
+                }
+            }
+            shared.switch.apply(&changes)?;
+        } else {
+            shared.switch.apply(changes)?;
+        }
         for change in changes {
             match change {
                 Change::PutPort(spec) => {

@@ -40,7 +40,7 @@ pub(crate) struct Lab {
 }
 
 /// Runs the program to its end.
-fn transom(arguments: &[&str]) -> Output {
+pub(crate) fn transom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_transom")).args(arguments).output().expect("the program starts")
 }
 
@@ -73,12 +73,17 @@ impl Lab {
 
     /// Makes the lab follow other manifests.
     pub(crate) fn apply(&self, manifests: &str) {
-        let file = self.write(manifests);
-        let applied = transom(&["lab", "apply", "--name", self.names.lab().as_str(), "-f", &file]);
+        let applied = self.try_apply(manifests);
         assert!(applied.status.success(), "lab apply: {}{}", text(&applied.stdout), text(&applied.stderr));
     }
 
-    /// The program, to be given more arguments: what it says is about this lab's manifests.
+    /// Tells the lab to follow other manifests.
+    pub(crate) fn try_apply(&self, manifests: &str) -> Output {
+        let file = self.write(manifests);
+        transom(&["lab", "apply", "--name", self.names.lab().as_str(), "-f", &file])
+    }
+
+    /// The lab's manifests as they were last given.
     pub(crate) fn manifests(&self) -> PathBuf {
         self.folder.path().join("cluster.yaml")
     }
@@ -208,9 +213,14 @@ impl Lab {
 
     /// Waits until something is so.
     pub(crate) fn until(&self, what: &str, is: impl Fn() -> bool) {
+        self.until_said(what, || if is() { Ok(()) } else { Err(String::new()) });
+    }
+
+    /// Waits until something is so; as long as it is not, it says why.
+    pub(crate) fn until_said(&self, what: &str, is: impl Fn() -> Result<(), String>) {
         let end = self.clock.now() + PATIENCE;
-        while !is() {
-            assert!(self.clock.now() < end, "it never came about that {what}");
+        while let Err(why) = is() {
+            assert!(self.clock.now() < end, "it never came about that {what}: {why}");
             self.clock.sleep(LOOK);
         }
     }
