@@ -100,7 +100,7 @@ fn together<'a, R: Send>(jobs: &[(usize, &'a Case)], act: impl Fn(&'a Case) -> R
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(work)).collect();
-        let done = workers.into_iter().map(|worker| worker.join());
+        let done = workers.into_iter().map(thread::ScopedJoinHandle::join);
         done.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }

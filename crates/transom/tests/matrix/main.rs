@@ -24,11 +24,14 @@ use memory::Case;
 use setting::{SETTINGS, Setting};
 use table::Table;
 
+/// A setting's chapter of docs/matrix.md and its row of the README.
+type Shown = (String, Vec<String>);
+
 fn main() {
     let arguments = Arguments::from_args();
     let printed = std::env::var_os("MATRIX").is_some();
     let updated = std::env::var_os("UPDATE_MATRIX").is_some();
-    let sections: Arc<Mutex<BTreeMap<String, (String, Vec<String>)>>> = Arc::default();
+    let sections: Arc<Mutex<BTreeMap<String, Shown>>> = Arc::default();
     let document = std::fs::read_to_string(document::matrix()).unwrap_or_default();
     let readme = std::fs::read_to_string(document::readme()).unwrap_or_default();
     let trials = SETTINGS
