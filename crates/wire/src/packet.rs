@@ -173,11 +173,16 @@ impl Packet {
         }
     }
 
-    /// Adds bytes at the end.
+    /// Adds bytes at the end. Allocates only when the buffer is too small.
     pub fn append(&mut self, bytes: &[u8]) {
-        self.buffer.truncate(self.end as usize);
-        self.buffer.extend_from_slice(bytes);
-        self.end = short(self.buffer.len());
+        let end = self.end as usize;
+        if let Some(room) = self.buffer.get_mut(end..end + bytes.len()) {
+            room.copy_from_slice(bytes);
+        } else {
+            self.buffer.truncate(end);
+            self.buffer.extend_from_slice(bytes);
+        }
+        self.end = short(end + bytes.len());
     }
 
     /// The frame without its headroom.
@@ -296,6 +301,7 @@ mod tests {
         assert_eq!((packet.offload, packet.headroom(), packet.capacity()), (Offload::NONE, HEADROOM, 8));
         packet.append(b"d");
         assert_eq!(packet.clone().into_vec(), b"abcd");
+        assert_eq!(packet.capacity(), 8, "what is added uses the room that there is");
         // Shorter than the prefix, nothing at all, too much.
         assert_eq!(packet.refill(2, |_| Ok::<_, ()>(1)), Ok(()));
         assert!(packet.is_empty());
