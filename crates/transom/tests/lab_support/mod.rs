@@ -27,7 +27,7 @@ use tempfile::TempDir;
 
 /// How long something may take that a test waits for: far longer than it ever does, so that only what never happens
 /// fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time from one look to the next.
 const LOOK: Duration = Duration::from_millis(20);
@@ -179,7 +179,8 @@ impl Lab {
     pub(crate) fn other_end(&self, place: &str, device: &str, other: &str) -> String {
         let index = self.link(place, device, "link_index");
         let devices = self.links(other, &[]);
-        let end = devices.iter().find(|link| link["ifindex"].to_string() == index);
+        let index: Option<u64> = index.parse().ok();
+        let end = devices.iter().find(|link| index.is_some() && link["ifindex"].as_u64() == index);
         let name = end.and_then(|link| link["ifname"].as_str());
         name.unwrap_or_else(|| panic!("{other} does not have the other end of {device} of {place}"))
             .to_owned()
