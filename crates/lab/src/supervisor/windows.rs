@@ -111,19 +111,23 @@ impl WindowsNode {
         }
     }
 
-    /// The network without pods and without other nodes, and the MAC of its distributed router, where it has one.
+    /// The network, made without pods and without other nodes if it is not there, and the MAC of its distributed router,
+    /// where it has one.
     pub(super) fn found(&self, clock: &dyn Clock) -> Result<Option<Mac>, LabError> {
         let name = &self.plan.node;
         let spec = NodeSpec { peers: Vec::new(), ..self.plan.spec.clone() };
-        let furnisher = Furnisher::new(self.hcn()).without_pods();
-        furnisher.furnish(&spec).step(|| format!("set node {name} up"))?;
+        let networks = || -> Result<Vec<(Guid, Network)>, LabError> {
+            let found = self.remote.list(&Query::by_name(&spec.network_name));
+            found.step(|| format!("read the network of node {name}"))
+        };
+        // One that is there knows the other nodes: that must not be taken from it, not even for a moment.
+        if networks()?.is_empty() {
+            let furnisher = Furnisher::new(self.hcn()).without_pods();
+            furnisher.furnish(&spec).step(|| format!("set node {name} up"))?;
+        }
         let until = clock.now() + PATIENCE;
         loop {
-            let found: Vec<(Guid, Network)> = self
-                .remote
-                .list(&Query::by_name(&spec.network_name))
-                .step(|| format!("read the network of node {name}"))?;
-            let Some((id, network)) = found.into_iter().next() else {
+            let Some((id, network)) = networks()?.into_iter().next() else {
                 return Err(LabError::new(format!("set node {name} up"), "HNS has lost its network"));
             };
             let mac = network.policies.iter().find_map(|policy| match NetworkPolicy::decode(policy) {
