@@ -146,6 +146,10 @@ impl Chaos {
                 format!("{part}-{node} ends, killed: {kill}")
             }
             _ => {
+                // Whoever makes pods waits for an HNS that hangs, a minute long; there are better things to do.
+                for node in WINDOWS {
+                    self.tell(node, methods::FAULTS, &json!({ "clear": true }));
+                }
                 let backend = usize::try_from(self.dice.below(BACKENDS.len() as u64)).expect("an index");
                 self.present[backend] ^= true;
                 // Nodes that do not answer are no reason to keep the manifests.

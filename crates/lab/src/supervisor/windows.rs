@@ -53,7 +53,9 @@ pub(super) struct WindowsNode {
 impl WindowsNode {
     /// A node whose daemon does not run yet.
     pub(super) fn new(plan: WindowsPlan, config: NodeConfig) -> Self {
-        let remote = Remote::new(Address::Unix(config.socket.clone()), Options::actor("cni"));
+        // An HNS that hangs must not make the whole lab hang.
+        let options = Options { timeout: Some(PATIENCE), ..Options::actor("cni") };
+        let remote = Remote::new(Address::Unix(config.socket.clone()), options);
         Self { plan, config, channel: None, told: None, held: BTreeMap::new(), remote }
     }
 
