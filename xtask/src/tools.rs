@@ -39,6 +39,14 @@ const TOOLS: &[Tool] = &[
     // The lab's networks are made with these.
     Tool { name: "iproute2", probe: ("ip", &["-V"]), remedy: Remedy::Apt(&["iproute2"]) },
     Tool { name: "nftables", probe: ("nft", &["--version"]), remedy: Remedy::Apt(&["nftables"]) },
+    // A peer, and what looks at the lab's wires and changes its devices.
+    Tool {
+        name: "Open vSwitch",
+        probe: ("ovs-vswitchd", &["--version"]),
+        remedy: Remedy::Apt(&["openvswitch-switch"]),
+    },
+    Tool { name: "ethtool", probe: ("ethtool", &["--version"]), remedy: Remedy::Apt(&["ethtool"]) },
+    Tool { name: "tcpdump", probe: ("tcpdump", &["--version"]), remedy: Remedy::Apt(&["tcpdump"]) },
     // Judges the captures that are written.
     Tool { name: "tshark", probe: ("tshark", &["--version"]), remedy: Remedy::Apt(&["tshark"]) },
     Tool {
