@@ -57,13 +57,13 @@ const FAULTS: [&str; 12] = [
 ];
 
 /// The cluster with some of the backends.
-fn cluster(present: &[bool; BACKENDS.len()]) -> Manifests {
+fn cluster(present: [bool; BACKENDS.len()]) -> Manifests {
     let mut manifests = Manifests::default()
         .linux("linux-1", "192.0.2.11", "10.244.1.0/24")
         .windows("win-1", "192.0.2.12", "10.244.2.0/24")
         .windows("win-2", "192.0.2.13", "10.244.3.0/24");
     let backends: Vec<_> =
-        BACKENDS.iter().zip(present).filter(|(_, is)| **is).map(|(backend, _)| backend).collect();
+        BACKENDS.iter().zip(present).filter(|(_, is)| *is).map(|(backend, _)| backend).collect();
     for (pod, node, address) in CLIENTS.iter().chain(backends.iter().copied()) {
         manifests = manifests.pod(pod, node, address);
     }
@@ -153,7 +153,7 @@ impl Chaos {
                 let backend = usize::try_from(self.dice.below(BACKENDS.len() as u64)).expect("an index");
                 self.present[backend] ^= true;
                 // Nodes that do not answer are no reason to keep the manifests.
-                let followed = self.lab.try_apply(cluster(&self.present).text()).status.success();
+                let followed = self.lab.try_apply(cluster(self.present).text()).status.success();
                 format!("{}: {}, followed: {followed}", BACKENDS[backend].0, self.present[backend])
             }
         }
@@ -176,7 +176,7 @@ impl Chaos {
             });
         }
         self.present = [true; BACKENDS.len()];
-        let manifests = cluster(&self.present);
+        let manifests = cluster(self.present);
         self.lab.until("the lab follows", || self.lab.try_apply(manifests.text()).status.success());
     }
 
@@ -200,7 +200,7 @@ fn after_chaos_everything_works_and_nothing_is_left_over() {
     let seconds: u64 = setting("TRANSOM_CHAOS_SECONDS", 120);
     println!("TRANSOM_CHAOS_SEED={seed} for {seconds} seconds");
     let present = [true; BACKENDS.len()];
-    let lab = Lab::up(cluster(&present).text(), &[]);
+    let lab = Lab::up(cluster(present).text(), &[]);
     let mut chaos = Chaos { lab, dice: SeededEntropy::new(seed), present };
     let end = clock.now() + Duration::from_secs(seconds);
     while clock.now() < end {
