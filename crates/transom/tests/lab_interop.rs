@@ -210,10 +210,16 @@ fn packets_too_large_for_the_tunnel_are_made_smaller() {
             manifests.service(name, cluster_ip, &ports).slice(name, &slice, &[(address, node, ready)])
         };
     let manifests = backends("on-windows", WINDOWS_POD, "win-1", "10.96.0.20", 30_020, cluster());
-    let lab = up(&manifests, &[]);
-    for to in ["192.0.2.11:30020", "10.96.0.20:80"] {
-        let from = if to.starts_with("10.") { "node/linux-1" } else { "outside" };
-        // The largest payload that fits into 1,500 bytes besides the request line and headers.
+    let manifests = backends("on-linux", LINUX_POD, "linux-1", "10.96.0.21", 30_021, manifests);
+    let lab = Lab::up(manifests.text(), &[]);
+    for (from, to) in [
+        ("outside", "192.0.2.11:30020"),
+        ("outside", "192.0.2.12:30021"),
+        ("outside", "192.0.2.13:30020"),
+        ("node/linux-1", "10.96.0.20:80"),
+        ("node/win-1", "10.96.0.21:80"),
+    ] {
+        // With the request line and headers more than the tunnel takes, and no more than the client's own link does.
         lab.ask(from, &udp(to).payload(1_450));
         lab.ask(from, &udp(to).payload(4_000));
         lab.ask(from, &tcp(to).payload(2 * MB));

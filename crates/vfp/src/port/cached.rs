@@ -3,6 +3,7 @@
 //! It allocates nothing, takes no lock and makes no system call. A batch is worked on in two passes, so that the
 //! cache misses of its packets overlap.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use wire::Packet;
@@ -451,7 +452,9 @@ impl Port {
         let Ok(frame) = wire::parse(packet.data()) else { return };
         let Some(ip) = frame.ip() else { return };
         let near = tunnel.and_then(|template| self.outer_of(template)).map(|outer| outer.source);
-        let from = near.filter(|near| near.is_ipv4() == ip.dst.is_ipv4()).unwrap_or(ip.dst);
+        // Nobody believes an error that seems to come from himself, as the host would whose tunnel it is.
+        let told_by = |near: &IpAddr| near.is_ipv4() == ip.dst.is_ipv4() && *near != ip.src;
+        let from = near.filter(told_by).unwrap_or(ip.dst);
         // Whoever sent it: the adapter, or somebody behind the switch when it came in or was sent back.
         let own = direction == Direction::Out && ctx.hairpins == 0;
         let way = if own { Direction::In } else { Direction::Out };

@@ -106,6 +106,17 @@ fn a_tunnel_leaves_less_room() {
     }
 }
 
+/// The host sends into its own tunnel: an error from its own address would be thrown away.
+#[test]
+fn a_tunnel_s_own_end_is_told_by_the_destination() {
+    let (mut rig, ips) = (Rig::new(), Ips(false));
+    crate::tunnels::overlay(&mut rig, ips, (ips.pod(L1), [192, 0, 2, 13].into()));
+    let frame = eth((mac_of(L1), ROUTER), ips.pod(L1), ips.far(5)).df(true);
+    let error = rig.one(L1, frame.udp(1, 2).payload(&[7; 1451 - 28]).build(), L1);
+    let parsed = wire::parse(&error).unwrap();
+    assert_eq!((icmp(&error), parsed.ip().unwrap().src), ((3, 4), ips.far(5)));
+}
+
 /// A router far away says that a translated packet did not arrive.
 #[test]
 fn errors_about_translated_connections() {
