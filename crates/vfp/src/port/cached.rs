@@ -36,7 +36,7 @@ pub(crate) struct Context<'s, 'e> {
     /// Frames that the port makes itself (ICMP errors, resets): towards the adapter, or into the switch.
     pub(crate) made: Vec<(Direction, Packet)>,
     /// The next hops that packets wait for, in the order of these packets.
-    pub(crate) next_hops: Vec<std::net::IpAddr>,
+    pub(crate) next_hops: Vec<IpAddr>,
     /// Pieces of fragmented packets, beside the first, and where they go.
     pub(crate) pieces: Vec<Piece>,
 }
