@@ -103,11 +103,11 @@ impl Loads {
 }
 
 /// Failures that nothing excuses, one line each.
-fn failures(reports: &[(String, Report)], excused: impl Fn(&Failure) -> bool) -> Vec<String> {
+fn failures(reports: &[(String, Report)], excused: impl Fn(&str, &Failure) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (which, report) in reports {
         assert!(report.begun > 20 && report.held_back == 0, "{which}: {report:?}");
-        let wrong = report.failures.iter().filter(|failure| !excused(failure));
+        let wrong = report.failures.iter().filter(|failure| !excused(which, failure));
         lines.extend(wrong.map(|failure| format!("{which}: {failure:?}")));
         println!(
             "{which}: {} new connections, the slowest took {:?}; {} requests on kept ones",
@@ -172,7 +172,8 @@ fn a_rolling_update_and_a_drain_fail_no_connection() {
     let gone = |server: &str, backends: &[Backend]| {
         backends.iter().any(|Backend(pod, ..)| server == format!("shop/{pod}"))
     };
-    let of_old = |failure: &Failure| matches!(&failure.what, What::Kept { server } if gone(server, &OLD));
+    let of_old =
+        |_: &str, failure: &Failure| matches!(&failure.what, What::Kept { server } if gone(server, &OLD));
     assert_eq!(failures(&update, of_old), Vec::<String>::new(), "the update");
 
     let loads = Loads::start(&lab);
@@ -192,7 +193,7 @@ fn a_rolling_update_and_a_drain_fail_no_connection() {
     let drain = loads.stop();
     let drained: Vec<Backend> = NEW.into_iter().filter(|Backend(_, node, _)| *node == "win-2").collect();
     let of_drained =
-        |failure: &Failure| matches!(&failure.what, What::Kept { server } if gone(server, &drained));
+        |_: &str, failure: &Failure| matches!(&failure.what, What::Kept { server } if gone(server, &drained));
     assert_eq!(failures(&drain, of_drained), Vec::<String>::new(), "the drain");
 }
 
@@ -208,7 +209,7 @@ fn restarts_of_proxies_fail_no_connection() {
             loads.go_on(&lab);
         }
     }
-    assert_eq!(failures(&loads.stop(), |_| false), Vec::<String>::new());
+    assert_eq!(failures(&loads.stop(), |_, _| false), Vec::<String>::new());
     for (node, before) in WINDOWS.iter().zip(before) {
         lab.until(&format!("{node} is as before"), || state(&lab, node) == before);
     }
@@ -237,6 +238,16 @@ fn a_restart_of_the_daemon_is_a_pause() {
     loads.go_on(&lab);
     assert_eq!(state(&lab, "win-1"), before, "the same objects with the same ids");
     println!("the daemon of a node was killed: new connections after {:?}", ended.saturating_sub(began));
-    let within = |failure: &Failure| failure.at < ended && failure.what == What::New;
-    assert_eq!(failures(&loads.stop(), within), Vec::<String>::new());
+    let reports = loads.stop();
+    // Connections go on from their middle. What was under way at the moment, and what had a port of the node that it is
+    // not given again, may fail: at once, and only where it passes the node's own switch on its way from the client.
+    let within = |which: &str, failure: &Failure| {
+        failure.at < ended && (which.starts_with("shop/from-windows") || which.contains("192.0.2.12"))
+    };
+    assert_eq!(failures(&reports, within), Vec::<String>::new());
+    for (which, report) in &reports {
+        let survived = report.kept.iter().filter(|kept| kept.opened == 1).count();
+        println!("{which}: {survived} of {} kept connections were not cut", report.kept.len());
+        assert!(survived > 0, "{which}");
+    }
 }
