@@ -12,7 +12,6 @@ use ipnet::IpNet;
 use services::Cluster;
 use wire::Mac;
 
-use crate::topology::{self, NodePlan, Topology};
 use super::{Agents, Furnishing, Machine, Place, Settings, Simulation, SimulationError};
 use crate::fabric::{DeviceId, Fabric, LearningSwitch};
 use crate::furnish::{Egress, Furnisher};
@@ -20,6 +19,7 @@ use crate::host::Host;
 use crate::linux::{LinuxNode, UNDERLAY, VxlanSpec};
 use crate::spec::{NetworkKind, NodeSpec};
 use crate::stack::{InterfaceSpec, Route, Stack};
+use crate::topology::{self, NodePlan, Topology};
 use crate::windows::{SwitchHandle, WindowsNode, WindowsSpec};
 
 /// A Windows node that is being set up.

@@ -65,7 +65,10 @@ impl PodFacts {
 
     /// The number of the container port with this name and protocol: the first one, in the order of the Pod.
     pub(crate) fn named_port(&self, name: &str, protocol: Protocol) -> Option<u16> {
-        self.container_ports.iter().find(|p| p.name.as_deref() == Some(name) && p.protocol == protocol).map(|p| p.port)
+        self.container_ports
+            .iter()
+            .find(|p| p.name.as_deref() == Some(name) && p.protocol == protocol)
+            .map(|p| p.port)
     }
 }
 
