@@ -1,6 +1,8 @@
 //! How a process says that it is ready: `READY=1` in a datagram, as services say it to systemd.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
@@ -19,6 +21,8 @@ impl Notify {
             _ => {}
         }
         let socket = UnixDatagram::bind(path)?;
+        // Nobody else is to say it.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, ready: false })
     }
@@ -45,6 +49,8 @@ mod tests {
         let mut notify = Notify::bind(&path).unwrap();
         let process = UnixDatagram::unbound().unwrap();
         assert!(!notify.is_ready());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         process.send_to(b"STATUS=READY=1", &path).unwrap();
         assert!(!notify.is_ready());
         process.send_to(b"STATUS=fine\nREADY=1\n", &path).unwrap();
