@@ -149,7 +149,7 @@ mod tests {
     fn received(packet: &Packet) -> Vec<(u16, Vec<u8>)> {
         let pieces = wire::offload::segments(packet, UDP_PORT).unwrap();
         let one = |piece: Packet| {
-            wire::checksum::verify(piece.data()).unwrap();
+            checksum::verify(piece.data()).unwrap();
             (get_u16(piece.data(), 36).unwrap(), piece.data()[HEADERS..].to_vec())
         };
         pieces.into_iter().map(one).collect()
