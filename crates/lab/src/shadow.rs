@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use node::stack::{self, InterfaceSpec, Route, Stack};
+use node::stack::{InterfaceSpec, Route, Stack};
 use vfp::{HostRoutes, NextHop};
 use wire::{ArpOp, Kind, L4, Mac, Packet, ethertype};
 
@@ -112,12 +112,7 @@ impl Shadow {
 
 impl HostRoutes for Shadow {
     fn next_hop(&mut self, _: u32, destination: IpAddr) -> NextHop {
-        match self.stack.next_hop(self.now, destination) {
-            stack::NextHop::Local => NextHop::Local,
-            stack::NextHop::Via { mac, source_mac } => NextHop::Via { mac, source_mac },
-            stack::NextHop::Pending => NextHop::Pending,
-            stack::NextHop::Unreachable => NextHop::Unreachable,
-        }
+        self.stack.next_hop(self.now, destination)
     }
 }
 

@@ -30,6 +30,7 @@ pub use client::ClientId;
 pub use masquerade::MasqueradeRule;
 pub use route::{Hop, Route, Routes};
 pub use services::{Reach, ServiceRule, ServiceTable};
+pub use vfp::NextHop;
 
 use crate::app::{Exchange, Transport};
 
@@ -94,24 +95,6 @@ pub struct Counters {
     pub forwarded: u64,
     /// Packets that were dropped, by reason.
     pub dropped: BTreeMap<StackDrop, u64>,
-}
-
-/// The next hop to an address, as the host's stack answers a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NextHop {
-    /// It is an own address.
-    Local,
-    /// By this station.
-    Via {
-        /// The next station.
-        mac: Mac,
-        /// The MAC of the interface that leads there.
-        source_mac: Mac,
-    },
-    /// It is being asked for; the answer is there when [`Stack::settled`] has changed.
-    Pending,
-    /// There is no way.
-    Unreachable,
 }
 
 /// A UDP datagram for a port that was claimed.
@@ -341,7 +324,8 @@ impl Stack {
             .map(|(_, address)| address)
     }
 
-    /// The next hop to an address; an unknown one begins to be asked for.
+    /// The next hop to an address, as a switch asks for it; an unknown one begins to be asked for, and is known when
+    /// [`settled`](Self::settled) has changed.
     pub fn next_hop(&mut self, now: Duration, to: IpAddr) -> NextHop {
         self.now = self.now.max(now);
         if self.owns(to) {

@@ -25,7 +25,7 @@ use vfp::{Env, HostRoutes, NextHop, Observer, Output, Pending};
 
 use crate::app::Transport;
 use crate::fabric::{Device, Outbox};
-use crate::stack::{self, InterfaceSpec, Route, Stack};
+use crate::stack::{InterfaceSpec, Route, Stack};
 
 /// The port of the node's link.
 pub const WIRE: usize = 0;
@@ -89,12 +89,7 @@ struct HostView<'a> {
 impl HostRoutes for HostView<'_> {
     fn next_hop(&mut self, _: u32, destination: IpAddr) -> NextHop {
         // There is one compartment that the switch may ask, the host's own.
-        match self.stack.next_hop(self.now, destination) {
-            stack::NextHop::Local => NextHop::Local,
-            stack::NextHop::Via { mac, source_mac } => NextHop::Via { mac, source_mac },
-            stack::NextHop::Pending => NextHop::Pending,
-            stack::NextHop::Unreachable => NextHop::Unreachable,
-        }
+        self.stack.next_hop(self.now, destination)
     }
 }
 

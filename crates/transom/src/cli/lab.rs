@@ -10,7 +10,7 @@ use lab::names::LabName;
 
 use super::OutputArgs;
 use super::inputs::{NetworkType, Profile};
-use super::traffic::{CaptureEnd, Destination, Flow, Name, Origin, Protocol};
+use super::traffic::{CaptureEnd, ExchangeArgs, Flow, Name};
 use super::values::ManifestPath;
 
 /// `transom lab`.
@@ -186,18 +186,9 @@ pub struct LabLogs {
 /// `transom lab trace`.
 #[derive(Debug, Args)]
 pub struct LabTrace {
-    /// Where the traffic comes from: pod/NAME, pod/NAMESPACE/NAME, node/NAME or external
-    #[arg(long, value_name = "FROM")]
-    pub from: Origin,
-    /// Where it goes: svc/NAME:PORT, svc/NAMESPACE/NAME:PORT, pod/NAME:PORT or IP:PORT
-    #[arg(long, value_name = "TO")]
-    pub to: Destination,
-    /// The protocol
-    #[arg(long, value_enum, default_value_t)]
-    pub proto: Protocol,
-    /// Show every packet of the exchange, not just the first each way
-    #[arg(long)]
-    pub all: bool,
+    /// The exchange.
+    #[command(flatten)]
+    pub exchange: ExchangeArgs,
     /// The node that `--from node` means
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,

@@ -270,10 +270,9 @@ Exit codes:
   3   --strict: some input was refused
   64  the command line was wrong";
 
-/// `transom trace`.
+/// The exchange that is traced, and how much of it is shown.
 #[derive(Debug, Args)]
-#[command(after_help = TRACE_EXITS, after_long_help = TRACE_DOCUMENT)]
-pub struct TraceCommand {
+pub struct ExchangeArgs {
     /// Where the traffic comes from: pod/NAME, pod/NAMESPACE/NAME, node, node/NAME, external or external:IP
     #[arg(long, value_name = "FROM")]
     pub from: Origin,
@@ -286,6 +285,22 @@ pub struct TraceCommand {
     /// Show every packet of the exchange, not just the first each way
     #[arg(long)]
     pub all: bool,
+}
+
+impl ExchangeArgs {
+    /// The exchange.
+    pub fn flow(&self) -> Flow {
+        Flow { from: self.from.clone(), to: self.to.clone(), protocol: self.proto }
+    }
+}
+
+/// `transom trace`.
+#[derive(Debug, Args)]
+#[command(after_help = TRACE_EXITS, after_long_help = TRACE_DOCUMENT)]
+pub struct TraceCommand {
+    /// The exchange.
+    #[command(flatten)]
+    pub exchange: ExchangeArgs,
     /// The form of what is printed.
     #[command(flatten)]
     pub output: OutputArgs,

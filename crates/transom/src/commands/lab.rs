@@ -27,7 +27,7 @@ use serde_json::json;
 
 use super::vfp;
 use crate::cli::lab::{LabAction, LabCommand};
-use crate::cli::traffic::{CaptureCommand, Flow, VfpTarget};
+use crate::cli::traffic::{CaptureCommand, VfpTarget};
 use crate::exit::Exit;
 
 pub(super) use parts::run as part;
@@ -68,9 +68,9 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<Exit> {
         LabAction::Logs(logs) => logs::run(logs),
         LabAction::Apply(apply) => up::apply(apply),
         LabAction::Trace(trace) => {
-            let flow = Flow { from: trace.from.clone(), to: trace.to.clone(), protocol: trace.proto };
+            let (flow, all) = (trace.exchange.flow(), trace.exchange.all);
             let (lab, node) = (trace.name.name.as_str(), trace.node.as_deref());
-            trace::run(lab, node, &flow, trace.all, trace.output.output)
+            trace::run(lab, node, &flow, all, trace.output.output)
         }
         LabAction::Capture(capture) => {
             let (file, node, send) = (&*capture.file, capture.node.as_deref(), &*capture.send);

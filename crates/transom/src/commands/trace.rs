@@ -24,15 +24,15 @@ use crate::world::journey::{Journey, Role};
 use crate::world::record::Recorder;
 
 pub(super) fn run(command: &TraceCommand) -> anyhow::Result<Exit> {
-    let flow = Flow { from: command.from.clone(), to: command.to.clone(), protocol: command.proto };
+    let (flow, all) = (command.exchange.flow(), command.exchange.all);
     if let Some(lab) = &command.input.lab {
         let node = command.input.common.node.as_deref();
-        return lab::trace(lab, node, &flow, command.all, command.output.output);
+        return lab::trace(lab, node, &flow, all, command.output.output);
     }
     let mut simulated = Simulated::open(&command.input, &command.node, &command.simulation)?;
     let network = (simulated.plan.settings.kind.to_string(), simulated.plan.dsr);
     let (client, request) = simulated.request(&flow)?;
-    let report = follow(&mut simulated.world, network, &flow, &client, request, command.all)?;
+    let report = follow(&mut simulated.world, network, &flow, &client, request, all)?;
     let answered = show(&report, command.output.output)?;
     Ok(if answered { simulated.exit } else { simulated.exit.and(Exit::Failure) })
 }

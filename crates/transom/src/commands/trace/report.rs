@@ -211,37 +211,31 @@ fn micros(time: std::time::Duration) -> u64 {
 }
 
 fn on_wire(crossing: &Crossing) -> Hop {
-    let packet = Headers::of_frame(&crossing.frame);
-    Hop {
-        kind: "wire",
-        microseconds: micros(crossing.at),
-        node: crossing.from.clone(),
-        port: None,
-        direction: None,
-        after: packet.clone(),
-        packet,
-        layers: Vec::new(),
-        rewrites: Vec::new(),
-        next: match &crossing.lost {
-            Some(reason) => Next::Lost { reason: reason.clone() },
-            None => Next::Sent,
-        },
-    }
+    let next = match &crossing.lost {
+        Some(reason) => Next::Lost { reason: reason.clone() },
+        None => Next::Sent,
+    };
+    untouched("wire", (crossing.at, &crossing.from), &crossing.frame, next)
 }
 
 fn unseen(unseen: &Unseen) -> Hop {
-    let packet = Headers::of_frame(&unseen.frame);
+    untouched("kernel", (unseen.at, &unseen.node), &unseen.frame, Next::Unseen)
+}
+
+/// A hop at which no layer does anything.
+fn untouched(kind: &'static str, (at, node): (std::time::Duration, &str), frame: &[u8], next: Next) -> Hop {
+    let packet = Headers::of_frame(frame);
     Hop {
-        kind: "kernel",
-        microseconds: micros(unseen.at),
-        node: unseen.node.clone(),
+        kind,
+        microseconds: micros(at),
+        node: node.to_owned(),
         port: None,
         direction: None,
         after: packet.clone(),
         packet,
         layers: Vec::new(),
         rewrites: Vec::new(),
-        next: Next::Unseen,
+        next,
     }
 }
 
