@@ -138,6 +138,30 @@ pub enum NotificationKind {
     ServiceDisconnect = 0x0100_0000,
 }
 
+impl NotificationKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::NetworkPreCreate,
+        Self::NetworkCreate,
+        Self::NetworkPreDelete,
+        Self::NetworkDelete,
+        Self::NamespaceCreate,
+        Self::NamespaceDelete,
+        Self::GuestNetworkServiceCreate,
+        Self::GuestNetworkServiceDelete,
+        Self::NetworkEndpointAttached,
+        Self::NetworkEndpointDetached,
+        Self::GuestNetworkServiceStateChanged,
+        Self::GuestNetworkServiceInterfaceStateChanged,
+        Self::ServiceDisconnect,
+    ];
+
+    /// The kind with this number; none where the number is of a later API.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|&kind| kind as u32 == number)
+    }
+}
+
 /// Something happened in HNS. There is none for load balancers and endpoints' creation: those are found by reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {

@@ -395,23 +395,7 @@ impl From<&Notification> for WireNotification {
 impl WireNotification {
     /// The notification; none where the number is of a later API.
     pub fn read(self) -> Option<Notification> {
-        let kind = NOTIFICATIONS.into_iter().find(|&kind| kind as u32 == self.kind)?;
+        let kind = NotificationKind::from_number(self.kind)?;
         Some(Notification { kind, id: self.id, data: self.data })
     }
 }
-
-const NOTIFICATIONS: [NotificationKind; 13] = [
-    NotificationKind::NetworkPreCreate,
-    NotificationKind::NetworkCreate,
-    NotificationKind::NetworkPreDelete,
-    NotificationKind::NetworkDelete,
-    NotificationKind::NamespaceCreate,
-    NotificationKind::NamespaceDelete,
-    NotificationKind::GuestNetworkServiceCreate,
-    NotificationKind::GuestNetworkServiceDelete,
-    NotificationKind::NetworkEndpointAttached,
-    NotificationKind::NetworkEndpointDetached,
-    NotificationKind::GuestNetworkServiceStateChanged,
-    NotificationKind::GuestNetworkServiceInterfaceStateChanged,
-    NotificationKind::ServiceDisconnect,
-];
