@@ -89,6 +89,7 @@ mod tests {
             ("unix:hns.sock", Address::Unix("hns.sock".into()), "unix:hns.sock"),
             ("./a:b", Address::Unix("./a:b".into()), "unix:./a:b"),
             ("/run/hns.sock", Address::Unix("/run/hns.sock".into()), "unix:/run/hns.sock"),
+            (r"token:Z:\run\x.json", Address::TokenFile(r"Z:\run\x.json".into()), r"token:Z:\run\x.json"),
             ("token:/run/hns", Address::TokenFile("/run/hns".into()), "token:/run/hns"),
             ("tcp:127.0.0.1:7", Address::Tcp("127.0.0.1:7".parse().unwrap()), "tcp:127.0.0.1:7"),
             ("tcp:localhost:7", Address::Tcp("127.0.0.1:7".parse().unwrap()), "tcp:127.0.0.1:7"),

@@ -29,8 +29,8 @@ use serde_json::value::RawValue;
 use crate::address::Address;
 use crate::call::{CallError, ErrorKind};
 use crate::protocol::{
-    CallV1, Create, Delete, Enumerate, Modify, QueryOne, ServerGreeting, Unsubscribe, WireError, WireKind,
-    WireV1Method, method,
+    CallV1, Create, Delete, Enumerate, GreetingLimits, Modify, QueryOne, ServerGreeting, Unsubscribe,
+    WireError, WireKind, WireV1Method, method,
 };
 use crate::token::{Token, TokenFileError};
 use link::{Asked, Link, Subscriber};
@@ -189,6 +189,21 @@ impl Remote {
         Ok(self.link()?.greeting().clone())
     }
 
+    /// What the server lets one client do. Connects if need be; looks at what is known already otherwise.
+    pub fn limits(&self) -> Result<GreetingLimits, ConnectError> {
+        Ok(self.link()?.greeting().limits)
+    }
+
+    /// [`Hcn::enumerate`] with a query's text, which crosses as it is.
+    pub fn enumerate_text(&self, kind: Kind, query: &str) -> hcn::Result<Vec<Guid>> {
+        self.hcn(method::ENUMERATE, &Enumerate { kind: WireKind(kind), query: query.into() })
+    }
+
+    /// [`Hcn::query`] with a query's text, which crosses as it is.
+    pub fn query_text(&self, kind: Kind, id: Guid, query: &str) -> hcn::Result<String> {
+        self.hcn(method::QUERY, &QueryOne { kind: WireKind(kind), id, query: query.into() })
+    }
+
     /// A call of the service's own.
     pub fn call_extension(&self, method: &str, params: &Value) -> Result<Value, CallError> {
         self.call_extension_as(method, params)
@@ -269,11 +284,11 @@ impl Remote {
 
 impl Hcn for Remote {
     fn enumerate(&self, kind: Kind, query: &Query) -> hcn::Result<Vec<Guid>> {
-        self.hcn(method::ENUMERATE, &Enumerate { kind: WireKind(kind), query: query.to_json().into() })
+        self.enumerate_text(kind, &query.to_json())
     }
 
     fn query(&self, kind: Kind, id: Guid, query: &Query) -> hcn::Result<String> {
-        self.hcn(method::QUERY, &QueryOne { kind: WireKind(kind), id, query: query.to_json().into() })
+        self.query_text(kind, id, &query.to_json())
     }
 
     fn create(&self, kind: Kind, network: Option<Guid>, id: Guid, settings: &str) -> hcn::Result<Guid> {
