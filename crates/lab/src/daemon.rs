@@ -9,6 +9,7 @@ mod service;
 mod watch;
 
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -24,6 +25,7 @@ pub use service::{Extension, NoExtension, NodeAccess, SwitchPort};
 pub use watch::{Watch, Watchers};
 
 use crate::handover::Channel;
+use crate::netns::Netns;
 use crate::privileges;
 use crate::pump::{Command, Handle, Parts, Pump};
 use crate::shadow::{HostInterface, Shadow};
@@ -166,10 +168,16 @@ fn serve(channel: &Channel, config: &NodeConfig, extension: Arc<dyn Extension>) 
         watchers: Watchers::new(handle.clone()),
     };
     let no_server = |error| DaemonError::Serve { node: node(), error: Box::new(error) };
+    // Windows programs run in the host's namespace, and its loopback device is theirs.
+    let listener = Netns::open(&config.namespace)
+        .and_then(|namespace| namespace.run(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))))
+        .map_err(io::Error::other)
+        .flatten()
+        .map_err(system(config, "listen in its namespace"))?;
     let server = Server::new(Arc::new(service::NodeService::new(access, extension)), Limits::default())
         .unix(&config.socket)
         .map_err(no_server)?
-        .tcp(0, &config.token)
+        .tcp_listener(listener, &config.token)
         .map_err(no_server)?;
     let dropped =
         privileges::drop_all(config.user).map_err(|error| DaemonError::Privileges { node: node(), error })?;

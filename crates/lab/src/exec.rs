@@ -27,7 +27,7 @@ const FILES: [(&str, bool); 3] = [("resolv.conf", true), ("hosts", true), ("host
 /// Where a program runs and what it finds there.
 #[derive(Clone, Debug, Default)]
 pub struct Exec {
-    /// The network namespace.
+    /// The network namespace; empty: the caller's own, with its host name and files.
     pub namespace: String,
     /// The host name; none: the machine's.
     pub hostname: Option<String>,
@@ -108,9 +108,7 @@ impl Exec {
         prepare: impl FnOnce(&mut Command) + Send,
     ) -> Result<Child, ExecError> {
         let (program, arguments) = argv.split_first().ok_or(ExecError::Empty)?;
-        // The thread that enters is its own, and nothing else ever runs on it.
-        Netns::open(&self.namespace)?.run(|| {
-            self.settle()?;
+        let start = || {
             let mut command = Command::new(program);
             command.args(arguments).envs(self.env.iter().map(|(name, value)| (name, value)));
             prepare(&mut command);
@@ -119,6 +117,14 @@ impl Exec {
                 namespace: self.namespace.clone(),
                 error,
             })
+        };
+        if self.namespace.is_empty() {
+            return start();
+        }
+        // The thread that enters is its own, and nothing else ever runs on it.
+        Netns::open(&self.namespace)?.run(|| {
+            self.settle()?;
+            start()
         })?
     }
 

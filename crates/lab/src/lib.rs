@@ -14,6 +14,7 @@
 //! | [`supervisor`] | the process that keeps a lab: builds it, starts and restarts what belongs to it, ends it |
 //! | [`responder`], [`dns`] | what pods run: answers on container ports, names of Services |
 //! | [`exchange`], [`exec`] | one request from a namespace; any program in a pod |
+//! | [`wine`] | Windows programs on a node |
 //!
 //! It must not know the proxy: what runs on nodes comes from outside.
 #![cfg(target_os = "linux")]
@@ -40,3 +41,4 @@ pub mod seats;
 pub mod shadow;
 pub mod supervisor;
 pub mod tap;
+pub mod wine;

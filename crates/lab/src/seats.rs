@@ -118,9 +118,19 @@ pub fn host(plan: &WindowsPlan) -> Result<Tap, SeatError> {
     make(&namespace, HOST_DEVICE, &script.0)
 }
 
-/// An endpoint's interface: a pod's, or another one of the host's.
-pub fn endpoint(spec: &SeatSpec, namespace: &str, accepted: &[IpAddr], mtu: u16) -> Result<Tap, SeatError> {
-    let device = if spec.host { host_device(&spec.name) } else { POD_DEVICE.to_owned() };
+/// An endpoint's interface: a pod's, of which there are so many already, or another one of the host's.
+pub fn endpoint(
+    spec: &SeatSpec,
+    namespace: &str,
+    accepted: &[IpAddr],
+    mtu: u16,
+    nth: usize,
+) -> Result<Tap, SeatError> {
+    let device = match nth {
+        _ if spec.host => host_device(&spec.name),
+        0 => POD_DEVICE.to_owned(),
+        _ => format!("eth{nth}"),
+    };
     let mut script = Script::default();
     let mtu = mtu.min(spec.mtu);
     script.line(format_args!("link set dev {device} address {} mtu {mtu}", colons(spec.mac)));

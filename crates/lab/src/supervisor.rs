@@ -12,6 +12,7 @@ mod messages;
 mod notify;
 mod process;
 mod reconcile;
+mod sandbox;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -46,6 +47,9 @@ use windows::WindowsNode;
 /// How often endpoints without devices are looked for, which others than the lab have made.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// The same while a sandbox waits for an endpoint: whoever attaches one uses it next.
+const LOOK_FOR_SANDBOXES: Duration = Duration::from_millis(100);
+
 /// What a lab does not know.
 pub trait Outside: Send {
     /// The build that a Node's label speaks of, such as `10.0.20348`.
@@ -71,6 +75,8 @@ enum Order {
     Apply,
     Restart { process: String, kill: bool },
     Lead { address: IpAddr, node: String },
+    AddSandbox { name: String, node: String },
+    RemoveSandbox { name: String },
     Stop,
 }
 
@@ -202,7 +208,7 @@ impl Lab {
     fn serve(&mut self, inbox: &Receiver<Event>) {
         loop {
             let now = self.clock.now();
-            let due = self.next_restart().unwrap_or(now + LOOK).min(self.looked + LOOK);
+            let due = self.next_restart().unwrap_or(now + LOOK).min(self.looked + self.look_period());
             match inbox.recv_timeout(due.saturating_sub(now)) {
                 Ok(Event::Signal) => return,
                 Ok(Event::Ended(pid, status)) => self.ended(pid, status),
@@ -233,6 +239,8 @@ impl Lab {
             }
             Order::Restart { process, kill } => self.restart(&process, kill),
             Order::Lead { address, node } => self.lead(address, &node),
+            Order::AddSandbox { name, node } => self.add_sandbox(&name, &node),
+            Order::RemoveSandbox { name } => self.remove_sandbox(&name),
             Order::Stop => Ok(json!({})),
         }
     }
@@ -256,7 +264,7 @@ impl Lab {
     /// Endpoints that others have made, or that HNS has lost, get and lose their devices.
     fn look(&mut self) {
         let now = self.clock.now();
-        if now < self.looked + LOOK {
+        if now < self.looked + self.look_period() {
             return;
         }
         self.looked = now;
@@ -265,6 +273,12 @@ impl Lab {
                 tracing::debug!(%error, "Endpoints are looked for again");
             }
         }
+        self.furnish_sandboxes();
+    }
+
+    fn look_period(&self) -> Duration {
+        let waits = self.windows.values().any(WindowsNode::has_sandboxes);
+        if waits { LOOK_FOR_SANDBOXES } else { LOOK }
     }
 
     fn status(&self) -> Status {
@@ -304,7 +318,9 @@ impl Lab {
             node: place.node.clone(),
             namespace: place.namespace.clone(),
             addresses: place.addresses.clone(),
+            netns: None,
         }));
+        status.pods.extend(self.sandbox_status());
         status
     }
 

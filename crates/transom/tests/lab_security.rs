@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use hcn::{Hcn as _, Kind, Query};
 use hnsd::{Address, Options, Remote, Token};
+use lab::netns::Netns;
 use lab_support::Lab;
 use lab_support::manifests::{Manifests, PORT};
 use lab_support::tcp;
@@ -137,10 +138,15 @@ fn over_tcp_only_who_can_read_the_token_is_let_in() {
     let address = file["address"].as_str().expect("it says where the node listens");
     let address: SocketAddr = address.parse().expect("an address");
     assert!(address.ip().is_loopback(), "{address}");
-    Remote::connect(Address::TokenFile(path), Options::actor("test")).expect("the token lets in");
-    let client = |token: Option<Token>| {
-        Remote::connect(Address::Tcp(address), Options { token, ..Options::actor("test") })
+    // The node listens on its own loopback device.
+    let node = Netns::open(&lab.names().node("win-1")).expect("the node has a namespace");
+    let token_file = Address::TokenFile(path);
+    let connect = |address: Address, token: Option<Token>| {
+        let options = Options { token, ..Options::actor("test") };
+        node.run(|| Remote::connect(address, options)).expect("it can be entered")
     };
+    connect(token_file, None).expect("the token lets in");
+    let client = |token: Option<Token>| connect(Address::Tcp(address), token);
     for token in [None, Some(Token::new("")), Some(Token::new("0".repeat(64)))] {
         assert!(client(token.clone()).is_err(), "{token:?}");
     }

@@ -17,6 +17,8 @@ use crate::tap::Abilities;
 pub struct NodeConfig {
     /// Its name.
     pub name: String,
+    /// The network namespace of its host, where clients over TCP are.
+    pub namespace: String,
     /// The Windows build: a profile's name.
     pub profile: String,
     /// The adapter's MAC, which the host's interface takes over.
@@ -94,6 +96,10 @@ pub struct SeatSpec {
     pub name: String,
     /// It is the host's own.
     pub host: bool,
+    /// The namespace of HNS that it is attached to.
+    pub sandbox: Option<Guid>,
+    /// The name servers that it was given.
+    pub servers: Vec<IpAddr>,
     /// Its port of the switch.
     pub port: Uuid,
     /// The device's MAC.

@@ -174,10 +174,14 @@ impl NodeService {
         for port in self.node.hns.endpoint_ports() {
             // Gone since the ports were listed.
             let Ok(endpoint) = hns.get::<Endpoint>(port.endpoint) else { continue };
+            let servers = endpoint.dns.iter().flat_map(|dns| &dns.server_list);
+            let servers = servers.filter_map(|server| server.trim().parse().ok()).collect();
             seats.push(SeatSpec {
                 endpoint: port.endpoint,
                 name: endpoint.name.unwrap_or_default(),
                 host: port.compartment == Some(HOST_COMPARTMENT),
+                sandbox: port.namespace,
+                servers,
                 port: port.port,
                 mac: port.mac.0.into(),
                 addresses: port.addresses,

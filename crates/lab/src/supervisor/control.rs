@@ -32,6 +32,19 @@ struct LeadParams {
     node: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AddSandboxParams {
+    name: String,
+    node: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemoveSandboxParams {
+    name: String,
+}
+
 /// How an order's outcome comes back.
 pub(super) type Reply = SyncSender<Result<Value, CallError>>;
 
@@ -55,6 +68,14 @@ impl Service for Control {
             methods::LEAD => {
                 let LeadParams { address, node } = call.arguments()?;
                 Order::Lead { address, node }
+            }
+            methods::ADD_SANDBOX => {
+                let AddSandboxParams { name, node } = call.arguments()?;
+                Order::AddSandbox { name, node }
+            }
+            methods::REMOVE_SANDBOX => {
+                let RemoveSandboxParams { name } = call.arguments()?;
+                Order::RemoveSandbox { name }
             }
             methods::STOP => Order::Stop,
             method => return Err(CallError::unknown_method(method)),

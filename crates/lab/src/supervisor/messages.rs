@@ -105,6 +105,9 @@ pub struct PodStatus {
     pub namespace: String,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
+    /// It is a sandbox, and this its namespace of HNS: what a CNI plugin is given as `CNI_NETNS`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<hcn::Guid>,
 }
 
 /// A process.
@@ -128,6 +131,10 @@ pub mod methods {
     pub const RESTART: &str = "lab.restart";
     /// `{"address": IP, "node": NAME}`: packets for an external or ingress address go to a node.
     pub const LEAD: &str = "lab.lead";
+    /// `{"name": NAMESPACE/NAME, "node": NAME}`: a pod without endpoints on a Windows node → `{"netns": GUID, "namespace": NAME}`.
+    pub const ADD_SANDBOX: &str = "lab.add-sandbox";
+    /// `{"name": NAMESPACE/NAME}`: such a pod goes.
+    pub const REMOVE_SANDBOX: &str = "lab.remove-sandbox";
     /// `{}`: the supervisor and all that it started ends; what it made is taken away by whoever asked.
     pub const STOP: &str = "lab.stop";
 }

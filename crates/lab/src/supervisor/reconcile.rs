@@ -110,7 +110,9 @@ impl Lab {
         for name in gone {
             self.drop_part(&Part::Proxy(name.clone()));
             self.drop_part(&Part::Node(name.clone()));
-            self.windows.remove(&name);
+            if let Some(node) = self.windows.remove(&name) {
+                self.forget_sandboxes(&node);
+            }
         }
         for node in self.windows.values_mut() {
             if let Some(new) = plan.windows_node(&node.plan.node) {
@@ -136,6 +138,7 @@ impl Lab {
         let faults = self.config.faults.get(&plan.node).or_else(|| self.config.faults.get(""));
         NodeConfig {
             name: plan.node.clone(),
+            namespace: plan.namespace.clone(),
             profile: profile.name().to_owned(),
             mac: plan.mac,
             addresses: plan.addresses.clone(),

@@ -20,6 +20,7 @@ use node::{Egress, Furnisher, NetworkKind, NodeSpec};
 use wire::Mac;
 
 use super::error::{LabError, Step as _};
+use super::sandbox::Sandboxes;
 use crate::daemon::{FromNode, NodeConfig, SeatSpec, ToNode, methods};
 use crate::handover::Channel;
 use crate::plan::WindowsPlan;
@@ -40,6 +41,14 @@ struct Held {
     spec: Option<SeatSpec>,
 }
 
+impl Held {
+    /// Whether it is in the sandbox that an endpoint is for.
+    fn is_in(&self, other: &SeatSpec) -> bool {
+        let own = self.spec.as_ref().and_then(|spec| spec.sandbox);
+        own.is_some() && own == other.sandbox
+    }
+}
+
 /// A Windows node.
 pub(super) struct WindowsNode {
     pub(super) plan: WindowsPlan,
@@ -48,6 +57,7 @@ pub(super) struct WindowsNode {
     told: Option<Receiver<FromNode>>,
     held: BTreeMap<Seat, Held>,
     remote: Remote,
+    pub(super) sandboxes: Sandboxes,
 }
 
 impl WindowsNode {
@@ -56,7 +66,15 @@ impl WindowsNode {
         // An HNS that hangs must not make the whole lab hang.
         let options = Options { timeout: Some(PATIENCE), ..Options::actor("cni") };
         let remote = Remote::new(Address::Unix(config.socket.clone()), options);
-        Self { plan, config, channel: None, told: None, held: BTreeMap::new(), remote }
+        Self {
+            plan,
+            config,
+            channel: None,
+            told: None,
+            held: BTreeMap::new(),
+            remote,
+            sandboxes: Sandboxes::new(),
+        }
     }
 
     /// Its HNS.
@@ -213,7 +231,8 @@ impl WindowsNode {
                 tracing::debug!(node = name, endpoint = spec.name, "No pod of the lab has this endpoint");
                 continue;
             };
-            let tap = seats::endpoint(&spec, &namespace, &accepted, mtu)
+            let nth = self.held.values().filter(|held| held.is_in(&spec)).count();
+            let tap = seats::endpoint(&spec, &namespace, &accepted, mtu, nth)
                 .step(|| format!("give endpoint {} of node {name} its interface", spec.name))?;
             if let Some(channel) = &self.channel {
                 // A daemon that is gone gets all devices when it comes back.
@@ -229,6 +248,9 @@ impl WindowsNode {
         if spec.host {
             return Some((self.plan.namespace.clone(), Vec::new(), self.plan.mtu));
         }
+        if let Some(sandbox) = spec.sandbox.and_then(|id| self.sandboxes.get(&id)) {
+            return Some((sandbox.namespace.clone(), Vec::new(), spec.mtu));
+        }
         let pod = self.plan.pods.iter().find(|pod| pod.name == spec.name)?;
         Some((pod.namespace.clone(), pod.accepted.clone(), pod.mtu))
     }
@@ -239,7 +261,11 @@ impl WindowsNode {
         let stale: Vec<Seat> = self
             .held
             .iter()
-            .filter(|(_, held)| held.spec.as_ref().is_some_and(|spec| !spec.host && gone(&spec.name)))
+            .filter(|(_, held)| {
+                let sandboxes = &self.sandboxes;
+                let kept = |spec: &SeatSpec| spec.sandbox.is_some_and(|id| sandboxes.contains_key(&id));
+                held.spec.as_ref().is_some_and(|spec| !spec.host && !kept(spec) && gone(&spec.name))
+            })
             .map(|(seat, _)| *seat)
             .collect();
         for seat in stale {
@@ -247,6 +273,41 @@ impl WindowsNode {
             self.held.remove(&seat);
         }
         self.plan = plan;
+    }
+
+    pub(super) fn has_sandboxes(&self) -> bool {
+        !self.sandboxes.is_empty()
+    }
+
+    /// Addresses and name servers of each sandbox.
+    pub(super) fn sandbox_facts(&self) -> BTreeMap<Guid, (Vec<IpAddr>, Vec<IpAddr>)> {
+        let mut facts: BTreeMap<Guid, (Vec<IpAddr>, Vec<IpAddr>)> =
+            self.sandboxes.keys().map(|id| (*id, Default::default())).collect();
+        for spec in self.held.values().filter_map(|held| held.spec.as_ref()) {
+            if let Some((addresses, servers)) = spec.sandbox.and_then(|id| facts.get_mut(&id)) {
+                addresses.extend(spec.addresses.iter().map(IpNet::addr));
+                servers.extend(
+                    spec.servers
+                        .iter()
+                        .filter(|server| !servers.contains(server))
+                        .copied()
+                        .collect::<Vec<_>>(),
+                );
+            }
+        }
+        facts
+    }
+
+    /// Takes the devices of a sandbox that goes.
+    pub(super) fn leave_sandbox(&mut self, id: Guid) {
+        let own = |held: &Held| held.spec.as_ref().is_some_and(|spec| spec.sandbox == Some(id));
+        let seats: Vec<Seat> =
+            self.held.iter().filter(|(_, held)| own(held)).map(|(seat, _)| *seat).collect();
+        for seat in seats {
+            self.tell(&ToNode::Detach { seat });
+            self.held.remove(&seat);
+        }
+        self.sandboxes.remove(&id);
     }
 
     pub(super) fn tell(&self, message: &ToNode) {
@@ -259,8 +320,8 @@ impl WindowsNode {
 
 /// Whether a device that was made for one serves the other.
 fn same_device(one: &SeatSpec, other: &SeatSpec) -> bool {
-    (one.mac, &one.addresses, &one.gateways, one.host, &one.name)
-        == (other.mac, &other.addresses, &other.gateways, other.host, &other.name)
+    (one.mac, &one.addresses, &one.gateways, one.host, &one.name, one.sandbox)
+        == (other.mac, &other.addresses, &other.gateways, other.host, &other.name, other.sandbox)
 }
 
 fn attach(channel: &Channel, seat: Seat, tap: &Tap) -> std::io::Result<()> {

@@ -3,7 +3,13 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::OutputArgs;
+#[cfg(unix)]
+use super::inputs::InputOptions;
 use super::inputs::{NodeArgs, OptionalInputArgs};
+#[cfg(unix)]
+use super::values::ManifestPath;
+#[cfg(unix)]
+use hnsd::Address;
 
 /// `transom hns`.
 #[derive(Debug, Args)]
@@ -23,6 +29,11 @@ pub enum HnsAction {
     Get(HnsGet),
     /// Delete one object, and what HNS deletes with it
     Delete(HnsDelete),
+    /// Serve an emulated HNS to other processes until a signal comes
+    ///
+    /// The protocol is docs/hnsd.md's. Without manifests HNS is empty; with them, the node is set up as the cluster describes it.
+    #[cfg(unix)]
+    Serve(HnsServe),
 }
 
 /// `transom hns list`.
@@ -94,6 +105,24 @@ pub struct HnsDelete {
     /// The cluster.
     #[command(flatten)]
     pub input: OptionalInputArgs,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// `transom hns serve`.
+#[cfg(unix)]
+#[derive(Debug, Args)]
+pub struct HnsServe {
+    /// Where to listen: unix:PATH, or token:FILE for a free port of 127.0.0.1, which is left in the file with a secret
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub listen: Vec<Address>,
+    /// Files and folders with manifests, or `-` for standard input: the cluster that describes the node
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., help_heading = "Input")]
+    pub manifests: Vec<ManifestPath>,
+    /// Everything else that is said of the input.
+    #[command(flatten)]
+    pub input: InputOptions,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,

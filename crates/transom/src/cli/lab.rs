@@ -54,6 +54,12 @@ pub enum LabAction {
     Snapshot(LabSnapshot),
     /// Lead packets for an external or ingress address to a node
     Route(LabRoute),
+    /// Make a pod on a Windows node without an endpoint, for a CNI plugin to give it one; or take it away
+    ///
+    /// A sandbox is what a container runtime makes before it calls a CNI plugin: a network namespace, which `lab exec` enters, and
+    /// the namespace of HNS that stands for it. The plugin gets the latter's id as CNI_NETNS; the endpoint that it attaches
+    /// becomes the sandbox's interface.
+    Sandbox(LabSandbox),
 }
 
 /// Which lab.
@@ -341,6 +347,52 @@ pub struct LabRoute {
     /// The node that gets its packets
     #[arg(value_name = "NODE")]
     pub node: String,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
+/// `transom lab sandbox`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct LabSandbox {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: SandboxAction,
+}
+
+/// What can be done with a sandbox.
+#[derive(Debug, Subcommand)]
+pub enum SandboxAction {
+    /// Make one; prints the id of its HNS namespace, which a CNI plugin is given as CNI_NETNS
+    Add(SandboxAdd),
+    /// Take one away; the plugin's DEL comes before
+    Remove(SandboxRemove),
+}
+
+/// `transom lab sandbox add`.
+#[derive(Debug, Args)]
+pub struct SandboxAdd {
+    /// The pod's name
+    #[arg(value_name = "NAMESPACE/NAME", value_parser = Name::parse)]
+    pub pod: Name,
+    /// The Windows node
+    #[arg(long, value_name = "NODE")]
+    pub node: String,
+    /// The form of what is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Which lab.
+    #[command(flatten)]
+    pub name: LabNameArgs,
+}
+
+/// `transom lab sandbox remove`.
+#[derive(Debug, Args)]
+pub struct SandboxRemove {
+    /// The pod's name
+    #[arg(value_name = "NAMESPACE/NAME", value_parser = Name::parse)]
+    pub pod: Name,
     /// Which lab.
     #[command(flatten)]
     pub name: LabNameArgs,

@@ -14,6 +14,8 @@ pub mod logging;
 pub mod services;
 pub mod traffic;
 pub mod values;
+#[cfg(target_os = "linux")]
+pub mod wine;
 
 use std::ffi::OsString;
 
@@ -53,7 +55,7 @@ Exit codes:
   2   plan: wanted and observed differ
   3   --strict: some input was refused, the rest was served
   4   proxy --once: some HNS objects could not be brought to what is wanted
-  any lab exec: what the program ended with
+  any lab exec, wine: what the program ended with
   64  the command line was wrong";
 
 /// The commands.
@@ -88,6 +90,12 @@ pub enum Command {
     /// Run a cluster's network with real packets on this machine
     #[cfg(target_os = "linux")]
     Lab(lab::LabCommand),
+    /// Run a Windows program under Wine, against the HNS of a lab's node or of another process
+    ///
+    /// Prepares a Wine prefix with Transom's computenetwork.dll and vmcompute.dll, so that programs which call the HCN API find
+    /// it, and runs the program there. With a lab's node, it runs in the node's network namespace: its sockets are the node's.
+    #[cfg(target_os = "linux")]
+    Wine(wine::WineCommand),
     /// A program of a lab's own
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -196,7 +204,7 @@ impl Cli {
             | Command::Vfp(_)
             | Command::Completions(_) => {}
             #[cfg(target_os = "linux")]
-            Command::Lab(_) | Command::LabPart(_) => {}
+            Command::Lab(_) | Command::Wine(_) | Command::LabPart(_) => {}
         }
         problems
     }
@@ -214,7 +222,7 @@ impl Cli {
             | Command::Vfp(_)
             | Command::Completions(_) => {}
             #[cfg(target_os = "linux")]
-            Command::Lab(_) | Command::LabPart(_) => {}
+            Command::Lab(_) | Command::Wine(_) | Command::LabPart(_) => {}
         }
         notices
     }

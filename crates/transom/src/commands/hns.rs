@@ -25,6 +25,8 @@ pub(super) fn run(command: &HnsCommand) -> anyhow::Result<Exit> {
         HnsAction::List(list) => run_list(list),
         HnsAction::Get(get) => run_get(get),
         HnsAction::Delete(delete) => run_delete(delete),
+        #[cfg(unix)]
+        HnsAction::Serve(serve) => super::serve::run(serve),
     }
 }
 

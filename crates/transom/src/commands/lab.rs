@@ -13,10 +13,12 @@ mod outside;
 mod parts;
 mod recording;
 mod route;
+mod sandbox;
 mod snapshot;
 mod status;
 mod trace;
 mod up;
+mod wine;
 
 use anyhow::{Context, bail};
 use hcn::time::SystemClock;
@@ -32,6 +34,7 @@ use crate::exit::Exit;
 
 pub(super) use parts::run as part;
 pub(super) use trace::run as trace;
+pub(super) use wine::run as wine;
 
 /// `transom vfp --lab`: asks the switch of a node's daemon.
 pub(super) fn vfp(lab: &str, target: &VfpTarget, ask: &vfp::Ask) -> anyhow::Result<vfp::Answer> {
@@ -80,6 +83,7 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<Exit> {
         LabAction::Fault(fault) => fault::run(fault),
         LabAction::Snapshot(snapshot) => snapshot::run(snapshot),
         LabAction::Route(route) => route::run(route),
+        LabAction::Sandbox(sandbox) => sandbox::run(sandbox),
     }
 }
 

@@ -12,6 +12,8 @@ mod plan;
 mod progress;
 mod proxy;
 mod render;
+#[cfg(unix)]
+mod serve;
 mod services;
 mod session;
 mod simulated;
@@ -39,6 +41,8 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Vfp(command) => vfp::run(&command),
         #[cfg(target_os = "linux")]
         Command::Lab(command) => lab::run(&command),
+        #[cfg(target_os = "linux")]
+        Command::Wine(command) => lab::wine(&command),
         #[cfg(target_os = "linux")]
         Command::LabPart(command) => lab::part(&command),
     }

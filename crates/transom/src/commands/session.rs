@@ -239,6 +239,21 @@ impl Asked<'_> {
         })
     }
 
+    /// The emulated HNS of a node that is set up as the manifests describe it, without a proxy.
+    #[cfg(unix)]
+    pub(super) fn furnished(&self) -> anyhow::Result<Hns> {
+        let loaded = self.load()?;
+        let name = self.node_name(&loaded.cluster)?;
+        let build = loaded.cluster.node(&name).and_then(|node| node.build.clone());
+        let profile = self.profile(build.as_deref());
+        let dual_stack = profile.version().supports(Feature::IPv6DualStack);
+        let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
+        let spec = NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)?;
+        let hns = self.open_hns(profile, Some(&spec))?;
+        Furnisher::new(Arc::new(hns.actor("cni"))).furnish(&spec)?;
+        Ok(hns)
+    }
+
     /// Sets the node up and puts a proxy beside it. `wrap` may put something between the proxy and HNS.
     pub(super) fn session(&self, wrap: impl FnOnce(Arc<dyn Hcn>) -> Arc<dyn Hcn>) -> anyhow::Result<Session> {
         self.session_at(self.node.state.as_deref(), wrap)

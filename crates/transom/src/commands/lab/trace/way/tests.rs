@@ -35,6 +35,7 @@ fn lab() -> LiveLab {
         node: node.to_owned(),
         namespace: String::new(),
         addresses: vec![address.into()],
+        netns: None,
     };
     let status = Status {
         nodes: vec![node("linux-1", false), node("win-1", true)],
