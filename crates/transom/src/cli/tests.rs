@@ -19,6 +19,13 @@ fn parsed(line: &str) -> Cli {
     parse(line).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
+/// Whether this system has the command or flag of a line.
+fn is_here(line: &str) -> bool {
+    let first = line.split(' ').next().unwrap_or_default();
+    let linux = matches!(first, "lab" | "wine") || line.contains(" --lab ") || line.starts_with("hns serve");
+    cfg!(target_os = "linux") || !linux
+}
+
 /// The flags of `transom proxy` with the least that it needs and `flags`.
 fn proxy(flags: &str) -> ProxyCommand {
     match parsed(&format!("proxy {flags} -f a.yaml")).command {
@@ -75,7 +82,7 @@ fn the_forms_of_the_manual() {
         "-v 4 proxy -f a.yaml",
         "proxy -f a.yaml --v=4 --vmodule=plan=5,hns::*=2 --logging-format=json",
     ];
-    for line in lines {
+    for line in lines.into_iter().filter(|line| is_here(line)) {
         parsed(line);
     }
 }
@@ -166,7 +173,7 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("completions tcsh", "possible values"),
         ("frobnicate", "unrecognized subcommand"),
     ];
-    for (line, complaint) in table {
+    for (line, complaint) in table.into_iter().filter(|(line, _)| is_here(line)) {
         let error = parse(line).expect_err(line);
         let text = error.to_string();
         assert!(text.contains(complaint), "{line}: {text}");
@@ -389,6 +396,8 @@ fn completions_name_every_command() {
 
 /// The long help of the program and of the proxy and the short help of every command, at a fixed width so that
 /// the terminal does not matter.
+// Elsewhere some commands are missing; the texts of the others are the same.
+#[cfg(target_os = "linux")]
 #[test]
 fn help_texts() {
     fn write(command: &mut clap::Command, path: &str, out: &mut String) {
