@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -34,7 +34,7 @@ type Row = [String; 4];
 
 /// Runs the benches of all crates and prints the table.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    let log_path = target_folder(root).join("bench").join("output.log");
+    let log_path = process::target_folder(root).join("bench").join("output.log");
     let folder = log_path.parent().unwrap_or(root);
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let file = fs::File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
@@ -65,10 +65,6 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     say(if options.markdown { markdown(&rows) } else { table(&rows) }.trim_end());
     say(&format!("\nEverything the benches printed: {}", log_path.display()));
     Ok(())
-}
-
-fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
 /// Reads a line; `None` when it is not a row of the table.

@@ -10,6 +10,7 @@ pub mod steps;
 pub mod test;
 pub mod tidy;
 pub mod tools;
+pub mod windows;
 
 use anyhow::Result;
 use clap::Parser;
@@ -20,7 +21,7 @@ use crate::steps::Steps;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about, long_about = None)]
 pub enum Task {
-    /// Everything that must pass: tools, fmt, tidy, lint, doc, doc tests, fuzz smoke, tests
+    /// Everything that must pass: tools, fmt, tidy, lint, doc, doc tests, fuzz smoke, Windows, tests
     Test,
     /// Check the formatting
     Fmt {
@@ -45,6 +46,8 @@ pub enum Task {
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
     },
+    /// Build what runs on Windows, and test it under Wine
+    Windows(windows::Options),
     /// Run the benches and print their table
     Bench(bench::Options),
 }
@@ -64,6 +67,7 @@ impl Task {
             Self::FuzzSmoke { iterations, seed } => {
                 steps.run("fuzz smoke", || test::fuzz_smoke(&root, iterations, seed).map(drop))
             }
+            Self::Windows(options) => windows::run(&root, &options, &mut steps),
             Self::Bench(options) => bench::run(&root, &options),
         }
     }

@@ -12,6 +12,11 @@ pub fn workspace_root() -> PathBuf {
     own.parent().unwrap_or(own).to_owned()
 }
 
+/// Where cargo puts what it builds.
+pub fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
+
 /// Whether a CI system runs this: then nothing may write snapshots or change the lock file.
 pub fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{self, Stream, cargo, in_ci};
 use crate::steps::{Steps, say};
-use crate::{tidy, tools};
+use crate::{tidy, tools, windows};
 
 /// Mutations per fuzz target in the smoke: bounded by count, so that a slow machine checks as much as a fast one.
 pub const FUZZ_ITERATIONS: u64 = 10_000;
@@ -28,13 +28,15 @@ pub fn everything(root: &Path, steps: &mut Steps) -> Result<()> {
 }
 
 fn all_steps(root: &Path, steps: &mut Steps) -> Result<String> {
-    steps.run("tools", || tools::ensure(root))?;
+    steps.run("tools", || tools::ensure(root, tools::Need::Everything))?;
     steps.run("fmt", || fmt(root, false))?;
     steps.run("tidy", || tidy::run(root))?;
     steps.run("lint", || lint(root))?;
     steps.run("doc", || doc(root))?;
     steps.run("doc tests", || doc_tests(root))?;
     steps.run("fuzz smoke", || fuzz_smoke(root, FUZZ_ITERATIONS, 1))?;
+    let built = steps.run("windows build", || windows::build(root, &windows::Options::default()))?;
+    steps.run("windows tests", || windows::unit_tests(root, &built))?;
     steps.run("tests", || tests(root))
 }
 
@@ -77,6 +79,11 @@ pub fn fuzz_smoke(root: &Path, iterations: u64, seed: u64) -> Result<String> {
 /// All other tests; returns the runner's closing line.
 pub fn tests(root: &Path) -> Result<String> {
     with_summary(&mut nextest(root, &format!("not package({FUZZ})")))
+}
+
+/// The tests that run Windows programs under Wine.
+pub fn wine_tests(root: &Path) -> Result<String> {
+    with_summary(&mut nextest(root, "binary(/^(lab_)?wine/)"))
 }
 
 fn nextest(root: &Path, filter: &str) -> Command {

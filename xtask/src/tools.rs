@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::process::{self, works};
 use crate::steps::say;
@@ -26,6 +26,15 @@ enum Remedy {
     Crate(&'static str, &'static str),
 }
 
+/// What the tools are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Every check and test.
+    Everything,
+    /// Building for Windows.
+    Cross,
+}
+
 /// A tool, how to see that it is there, and how to bring it.
 struct Tool {
     name: &'static str,
@@ -33,8 +42,18 @@ struct Tool {
     remedy: Remedy,
 }
 
+const COMPILER: &str = "a C compiler";
+const CROSS_COMPILER: &str = "a C compiler for Windows";
+
 const TOOLS: &[Tool] = &[
-    Tool { name: "a C compiler", probe: ("cc", &["--version"]), remedy: Remedy::Apt(&["gcc", "libc6-dev"]) },
+    Tool { name: COMPILER, probe: ("cc", &["--version"]), remedy: Remedy::Apt(&["gcc", "libc6-dev"]) },
+    Tool {
+        name: CROSS_COMPILER,
+        probe: ("x86_64-w64-mingw32-gcc", &["--version"]),
+        remedy: Remedy::Apt(&["gcc-mingw-w64-x86-64"]),
+    },
+    // Runs what is built for Windows.
+    Tool { name: "Wine", probe: ("wine", &["--version"]), remedy: Remedy::Apt(&["wine", "wine64"]) },
     Tool { name: "git", probe: ("git", &["--version"]), remedy: Remedy::Apt(&["git"]) },
     // The lab's networks are made with these.
     Tool { name: "iproute2", probe: ("ip", &["-V"]), remedy: Remedy::Apt(&["iproute2"]) },
@@ -66,10 +85,13 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Makes sure that every tool is there.
-pub fn ensure(root: &Path) -> Result<()> {
+/// Makes sure that every tool is there that is needed.
+pub fn ensure(root: &Path, need: Need) -> Result<()> {
     let mut apt = Apt { updated: false };
     for tool in TOOLS {
+        if need == Need::Cross && ![COMPILER, CROSS_COMPILER].contains(&tool.name) {
+            continue;
+        }
         let (program, arguments) = tool.probe;
         if works(program, arguments) {
             continue;
@@ -81,6 +103,13 @@ pub fn ensure(root: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Installs Debian packages.
+pub fn apt(packages: &[&str]) -> Result<()> {
+    Apt { updated: false }
+        .install(packages)
+        .with_context(|| format!("this needs `apt-get install {}`", packages.join(" ")))
 }
 
 impl Remedy {
