@@ -8,6 +8,12 @@ pub const COMPUTENETWORK: &str = "computenetwork.dll";
 /// The file with the v1 call.
 pub const VMCOMPUTE: &str = "vmcompute.dll";
 
+/// The file with the COM task allocator.
+pub const COMBASE: &str = "combase.dll";
+
+/// Frees what the other files hand out, in `combase.dll`.
+pub const CO_TASK_MEM_FREE: &str = "CoTaskMemFree";
+
 /// The v1 call, in `vmcompute.dll`.
 pub const HNS_CALL: &str = "HNSCall";
 
@@ -81,6 +87,21 @@ pub const OTHERS: [&str; 22] = [
     "HcnUnregisterNetworkCallback",
     UNREGISTER_SERVICE_CALLBACK,
 ];
+
+/// Which Windows has an export, as a sentence about "it". What is not documented says so.
+pub fn since(export: &str) -> &'static str {
+    match export {
+        HNS_CALL => "Windows Server 2016, Windows 10 version 1607 and later have it",
+        CO_TASK_MEM_FREE => "every Windows has it",
+        _ if ["SdnRoute", "Metrics", "Features", "NetworkCallback"]
+            .iter()
+            .any(|word| export.contains(word)) =>
+        {
+            "current builds have it; since when is not documented"
+        }
+        _ => "Windows Server 2019 (build 17763), Windows 10 version 1809 and later have it",
+    }
+}
 
 /// Every export of `computenetwork.dll`, sorted.
 pub fn computenetwork() -> Vec<String> {
