@@ -121,7 +121,10 @@ impl<'a> Context<'a> {
         let end = clock.now().saturating_add(within);
         loop {
             match attempt() {
-                Err(failure) if failure.nature != Nature::Foreign && clock.now() < end => {
+                Err(failure)
+                    if !matches!(failure.nature, Nature::Foreign | Nature::OutOfScope(_))
+                        && clock.now() < end =>
+                {
                     clock.sleep(self.options.poll);
                 }
                 done => return done,
@@ -171,6 +174,9 @@ impl<'a> Context<'a> {
     /// Creates an object with the nil id, as hcsshim does.
     pub fn create_raw(&self, kind: Kind, network: Option<Guid>, settings: &str) -> Result<Guid, Failure> {
         let call = format!("create {kind}");
+        if kind == Kind::Network {
+            self.within_scope(&call, settings)?;
+        }
         let answer = self.hcn.create(kind, network, Guid::NIL, settings);
         self.record(&call, settings, &answer, ToString::to_string);
         let id = answer.map_err(|error| Failure::refused(call, error))?;
@@ -214,6 +220,9 @@ impl<'a> Context<'a> {
     /// failing HRESULT) are refusals.
     pub fn v1(&self, method: V1Method, path: &str, body: &str) -> Result<RawJson, Failure> {
         let call = format!("{} {path}", method.as_str());
+        if method == V1Method::Post && path.trim_matches('/') == "networks" {
+            self.within_scope(&call, body)?;
+        }
         let answer = self.hcn.output_v1(method, path, body);
         self.record(&call, body, &answer, |output| output.get().to_owned());
         let output = answer.map_err(|error| Failure::refused(call, error))?;
@@ -248,6 +257,30 @@ impl<'a> Context<'a> {
         let answer = self.hcn.version();
         self.record("version", "", &answer, ToString::to_string);
         answer.map_err(|error| Failure::refused("version", error))
+    }
+
+    /// Ends a case before it makes a network that the run's scope excludes.
+    fn within_scope(&self, call: &str, document: &str) -> Result<(), Failure> {
+        let scope = self.options.scope;
+        // The member has one name in both forms of the API. What cannot be read makes no network.
+        let network_type = match serde_json::from_str::<serde_json::Value>(document) {
+            Ok(document) => match document.get("Type") {
+                Some(serde_json::Value::String(name)) => name.clone(),
+                Some(other) => other.to_string(),
+                None => String::new(),
+            },
+            Err(_) => String::new(),
+        };
+        if scope.allows(&network_type) {
+            return Ok(());
+        }
+        Err(Failure {
+            step: call.to_owned(),
+            expected: format!("a network within the scope {}", scope.name()),
+            came: format!("one of type {network_type}"),
+            nature: Nature::OutOfScope(network_type),
+            feature: None,
+        })
     }
 
     /// Objects of others are not touched; those that bear the suite's names are its own.

@@ -15,6 +15,8 @@ pub enum Nature {
     NotListed,
     /// The suite would have touched an object that was there before it and is not its own.
     Foreign,
+    /// The case would have made a network of this type, which the run's scope excludes.
+    OutOfScope(String),
 }
 
 /// A step that did not go as it should.
@@ -59,7 +61,7 @@ impl Failure {
     pub const fn code(&self) -> Option<HResult> {
         match &self.nature {
             Nature::Refused(error) => Some(error.code),
-            Nature::Unmet | Nature::NotListed | Nature::Foreign => None,
+            Nature::Unmet | Nature::NotListed | Nature::Foreign | Nature::OutOfScope(_) => None,
         }
     }
 

@@ -35,7 +35,7 @@ pub use cases::cases;
 pub use context::{Context, Exchange, Found};
 pub use failure::{Failure, Nature};
 pub use report::{CaseReport, Counts, Outcome, Report};
-pub use run::{Options, REFUSALS, run};
+pub use run::{Options, REFUSALS, Scope, run};
 
 /// One case.
 #[derive(Clone, Copy, Debug)]

@@ -22,6 +22,13 @@ pub enum Outcome {
     },
     /// Something did not hold.
     Failed(Failure),
+    /// The case needs a network that the run's scope excludes; nothing is known of what it would have shown.
+    OutOfScope {
+        /// The type of network.
+        network: String,
+        /// The step that would have made it.
+        step: String,
+    },
 }
 
 impl Outcome {
@@ -30,6 +37,7 @@ impl Outcome {
             Self::Passed => "passed",
             Self::RefusedAsExpected { .. } => "refused as expected",
             Self::Failed(_) => "FAILED",
+            Self::OutOfScope { .. } => "out of scope",
         }
     }
 }
@@ -69,6 +77,8 @@ pub struct Counts {
     pub refused: usize,
     /// Failed.
     pub failed: usize,
+    /// Out of scope.
+    pub out_of_scope: usize,
 }
 
 impl Report {
@@ -84,6 +94,7 @@ impl Report {
                 Outcome::Passed => counts.passed += 1,
                 Outcome::RefusedAsExpected { .. } => counts.refused += 1,
                 Outcome::Failed(_) => counts.failed += 1,
+                Outcome::OutOfScope { .. } => counts.out_of_scope += 1,
             }
         }
         counts
@@ -91,7 +102,8 @@ impl Report {
 
     /// Whether something ran and nothing failed.
     pub fn is_good(&self) -> bool {
-        self.unable.is_none() && !self.cases.is_empty() && self.counts().failed == 0
+        let counts = self.counts();
+        self.unable.is_none() && counts.passed + counts.refused > 0 && counts.failed == 0
     }
 
     /// The names of the cases that failed.
@@ -113,6 +125,7 @@ impl Report {
             "passed": counts.passed,
             "refusedAsExpected": counts.refused,
             "failed": counts.failed,
+            "outOfScope": counts.out_of_scope,
             "cases": cases,
         })
     }
@@ -127,6 +140,10 @@ impl CaseReport {
                 let absent: Vec<&str> = absent.iter().map(|feature| feature.name()).collect();
                 case["absent"] = json!(absent);
                 case["how"] = json!(how);
+            }
+            Outcome::OutOfScope { network, step } => {
+                case["network"] = json!(network);
+                case["step"] = json!(step);
             }
             Outcome::Failed(failure) => {
                 let calls = self.trail.iter().map(|exchange| {
@@ -170,17 +187,24 @@ impl fmt::Display for Report {
             if let Outcome::RefusedAsExpected { how, .. } = &case.outcome {
                 write!(f, "  [{how}]")?;
             }
+            if let Outcome::OutOfScope { network, .. } = &case.outcome {
+                write!(f, "  [{network}]")?;
+            }
             writeln!(f)?;
             for note in &case.notes {
                 writeln!(f, "{:name$}  note: {note}", "")?;
             }
         }
         let counts = self.counts();
-        writeln!(
+        write!(
             f,
             "{} passed, {} refused as expected, {} failed",
             counts.passed, counts.refused, counts.failed
         )?;
+        if counts.out_of_scope > 0 {
+            write!(f, ", {} out of scope", counts.out_of_scope)?;
+        }
+        writeln!(f)?;
         for case in &self.cases {
             let Outcome::Failed(failure) = &case.outcome else { continue };
             writeln!(f, "\n{} ({})", case.name, case.source)?;
@@ -237,7 +261,7 @@ mod tests {
     #[test]
     fn it_counts_and_names_what_failed() {
         let report = report();
-        assert_eq!(report.counts(), Counts { passed: 1, refused: 1, failed: 1 });
+        assert_eq!(report.counts(), Counts { passed: 1, refused: 1, failed: 1, out_of_scope: 0 });
         assert_eq!(report.failed(), ["a/failed"]);
         assert!(!report.is_good());
         let unable = Report::unable("no version".to_owned());

@@ -12,6 +12,33 @@ use crate::failure::{Failure, Nature};
 use crate::report::{CaseReport, Outcome, Report};
 use crate::{Case, cases};
 
+/// Which networks a run may make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All types. Overlay and bridge networks take the adapter that they are on: a machine that is reached over it is
+    /// cut off for some seconds, or for good where its cloud knows nothing of the new addresses.
+    #[default]
+    All,
+    /// NAT networks only, which touch no adapter. A case ends where it would make another one; what it did before
+    /// that is cleaned up, and the case is reported as out of scope, not as passed.
+    NatOnly,
+}
+
+impl Scope {
+    /// Its name: `all` or `nat`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::NatOnly => "nat",
+        }
+    }
+
+    /// Whether a network of this type may be made; the default type is NAT.
+    pub(crate) fn allows(self, network_type: &str) -> bool {
+        self == Self::All || network_type.is_empty() || network_type.eq_ignore_ascii_case("nat")
+    }
+}
+
 /// How to run.
 #[derive(Clone)]
 pub struct Options {
@@ -23,6 +50,8 @@ pub struct Options {
     pub adapter: Option<String>,
     /// Only cases whose name contains this.
     pub only: Option<String>,
+    /// Which networks may be made.
+    pub scope: Scope,
     /// Time, for what HNS does after a call has returned.
     pub clock: Arc<dyn Clock>,
     /// How long between two looks at such a thing.
@@ -35,6 +64,7 @@ impl Default for Options {
             prefix: "hcn-conformance".to_owned(),
             adapter: None,
             only: None,
+            scope: Scope::All,
             clock: Arc::new(SystemClock::default()),
             poll: Duration::from_millis(500),
         }
@@ -130,9 +160,15 @@ fn run_case(context: &Context<'_>, case: &Case) -> CaseReport {
     let trail = context.take_trail();
     let left = context.clean_up();
     let outcome = match judge(result, case.needs, context.version()) {
-        Outcome::Passed | Outcome::RefusedAsExpected { .. } if !left.is_empty() => Outcome::Failed(
-            Failure::unmet("clean up", "every object of the case can be deleted", left.join("; ")),
-        ),
+        Outcome::Passed | Outcome::RefusedAsExpected { .. } | Outcome::OutOfScope { .. }
+            if !left.is_empty() =>
+        {
+            Outcome::Failed(Failure::unmet(
+                "clean up",
+                "every object of the case can be deleted",
+                left.join("; "),
+            ))
+        }
         outcome => outcome,
     };
     let trail = if matches!(outcome, Outcome::Failed(_)) { trail } else { Vec::new() };
@@ -141,6 +177,9 @@ fn run_case(context: &Context<'_>, case: &Case) -> CaseReport {
 
 /// What a result means, given what the version has.
 pub(crate) fn judge(result: Result<(), Failure>, needs: &[Feature], version: Version) -> Outcome {
+    if let Err(Failure { nature: Nature::OutOfScope(network), step, .. }) = result {
+        return Outcome::OutOfScope { network, step };
+    }
     let features = Features::of(version);
     let absent: Vec<Feature> = needs.iter().copied().filter(|&need| !features.supports(need)).collect();
     let failure = match (result, absent.is_empty()) {
@@ -167,10 +206,12 @@ pub(crate) fn judge(result: Result<(), Failure>, needs: &[Feature], version: Ver
             },
             None => Outcome::Failed(failure),
         },
-        Nature::Refused(_) | Nature::NotListed | Nature::Foreign => Outcome::Failed(Failure {
-            expected: format!("a refusal that says that HNS {version} has no {}", feature.name()),
-            ..failure
-        }),
+        Nature::Refused(_) | Nature::NotListed | Nature::Foreign | Nature::OutOfScope(_) => {
+            Outcome::Failed(Failure {
+                expected: format!("a refusal that says that HNS {version} has no {}", feature.name()),
+                ..failure
+            })
+        }
     }
 }
 
@@ -210,6 +251,27 @@ mod tests {
         Err(Failure { feature, ..Failure::unmet("step", "this", "that") })
     }
 
+    fn scoped_out() -> Result<(), Failure> {
+        let nature = Nature::OutOfScope("Overlay".to_owned());
+        Err(Failure { nature, ..Failure::unmet("create network", "this", "that") })
+    }
+
+    #[test]
+    fn a_scope_allows_types_of_networks() {
+        for (kind, nat_only) in [
+            ("NAT", true),
+            ("nat", true),
+            ("", true),
+            ("Overlay", false),
+            ("L2Bridge", false),
+            ("Transparent", false),
+            ("ICS", false),
+        ] {
+            assert_eq!(Scope::NatOnly.allows(kind), nat_only, "{kind}");
+            assert!(Scope::All.allows(kind), "{kind}");
+        }
+    }
+
     #[test]
     fn a_result_means_what_the_version_makes_of_it() {
         let (old, new) = ((13, 3), (16, 0));
@@ -243,6 +305,8 @@ mod tests {
             ("affinity kept and ignored", Ok(()), AFFINITY, (9, 5), "refused"),
             ("affinity dropped", unmet(Some(AFFINITY[0])), AFFINITY, (9, 5), "refused"),
             ("affinity", Ok(()), AFFINITY, (12, 0), "passed"),
+            ("out of scope", scoped_out(), &[], new, "out of scope"),
+            ("out of scope before the feature's turn", scoped_out(), ACL, old, "out of scope"),
         ];
         for (name, result, needs, (major, minor), wanted) in rows {
             let outcome = judge(result.clone(), needs, Version::new(*major, *minor));
@@ -250,6 +314,7 @@ mod tests {
                 Outcome::Passed => "passed",
                 Outcome::RefusedAsExpected { .. } => "refused",
                 Outcome::Failed(_) => "failed",
+                Outcome::OutOfScope { .. } => "out of scope",
             };
             assert_eq!(word, *wanted, "{name}: {outcome:?}");
         }

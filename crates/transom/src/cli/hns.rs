@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::OutputArgs;
 #[cfg(unix)]
 use super::inputs::InputOptions;
-use super::inputs::{NodeArgs, OptionalInputArgs};
+use super::inputs::{NodeArgs, OptionalInputArgs, Profile};
 #[cfg(unix)]
 use super::values::ManifestPath;
 #[cfg(unix)]
@@ -29,11 +29,52 @@ pub enum HnsAction {
     Get(HnsGet),
     /// Delete one object, and what HNS deletes with it
     Delete(HnsDelete),
+    /// Run the suite of behaviours that clients of HNS rely on, and report what this HNS does
+    ///
+    /// It makes networks, endpoints, namespaces and load balancers, and deletes them; objects that were there before
+    /// are left alone. Ends with 1 when a case fails. Without --hns it runs on an emulated HNS in memory.
+    Conformance(HnsConformance),
     /// Serve an emulated HNS to other processes until a signal comes
     ///
     /// The protocol is docs/hnsd.md's. Without manifests HNS is empty; with them, the node is set up as the cluster describes it.
     #[cfg(unix)]
     Serve(HnsServe),
+}
+
+/// `transom hns conformance`.
+#[derive(Debug, Args)]
+pub struct HnsConformance {
+    /// Make networks of these types only; cases that need others are reported as out of scope
+    #[arg(long, value_name = "TYPES", value_enum, default_value_t)]
+    pub only: ConformanceScope,
+    /// Run only cases whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub cases: Option<String>,
+    /// The host's adapter for overlay and bridge networks [default: HNS chooses]
+    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
+    pub adapter: Option<String>,
+    /// What the report says of the machine, such as 10.0.20348.2700
+    #[arg(long, value_name = "TEXT")]
+    pub build: Option<String>,
+    /// The HNS of another process, instead of an emulated one: unix:PATH or token:FILE
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "profile")]
+    pub hns: Option<Address>,
+    /// The Windows build that is emulated
+    #[arg(long, value_name = "BUILD", value_enum, default_value = "ws2022")]
+    pub profile: Profile,
+    /// The form of what is printed.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Which networks a run of the suite may make.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ConformanceScope {
+    /// All types: overlay and bridge networks take the host's adapter
+    #[default]
+    All,
+    /// NAT networks, which leave the host's adapters alone
+    Nat,
 }
 
 /// `transom hns list`.

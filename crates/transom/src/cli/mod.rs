@@ -7,6 +7,7 @@ pub mod completions;
 pub mod hns;
 mod ignored;
 pub mod inputs;
+pub mod install;
 pub mod kube_proxy;
 #[cfg(target_os = "linux")]
 pub mod lab;
@@ -100,6 +101,11 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     LabPart(lab::LabPartCommand),
+    /// Print the manifests that run the proxy on a cluster's Windows nodes
+    ///
+    /// They are what `kubectl kustomize deploy/overlays/CNI` gives, with what the flags say put in: a HostProcess
+    /// DaemonSet, its account and rights, and its configuration. docs/deploy.md has the whole way.
+    Install(install::InstallCommand),
     /// Print a completion script for a shell
     Completions(completions::CompletionsCommand),
 }
@@ -202,6 +208,7 @@ impl Cli {
             | Command::Trace(_)
             | Command::Capture(_)
             | Command::Vfp(_)
+            | Command::Install(_)
             | Command::Completions(_) => {}
             #[cfg(target_os = "linux")]
             Command::Lab(_) | Command::Wine(_) | Command::LabPart(_) => {}
@@ -220,6 +227,7 @@ impl Cli {
             | Command::Trace(_)
             | Command::Capture(_)
             | Command::Vfp(_)
+            | Command::Install(_)
             | Command::Completions(_) => {}
             #[cfg(target_os = "linux")]
             Command::Lab(_) | Command::Wine(_) | Command::LabPart(_) => {}

@@ -25,6 +25,7 @@ pub(super) fn run(command: &HnsCommand) -> anyhow::Result<Exit> {
         HnsAction::List(list) => run_list(list),
         HnsAction::Get(get) => run_get(get),
         HnsAction::Delete(delete) => run_delete(delete),
+        HnsAction::Conformance(wanted) => super::conformance::run(wanted),
         #[cfg(unix)]
         HnsAction::Serve(serve) => super::serve::run(serve),
     }

@@ -1,7 +1,9 @@
 //! What the commands do: each reads its input, calls the crates that know how, and prints.
 
 mod capture;
+mod conformance;
 mod hns;
+mod install;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(not(target_os = "linux"))]
@@ -39,6 +41,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Trace(command) => trace::run(&command),
         Command::Capture(command) => capture::run(&command),
         Command::Vfp(command) => vfp::run(&command),
+        Command::Install(command) => install::run(&command),
         #[cfg(target_os = "linux")]
         Command::Lab(command) => lab::run(&command),
         #[cfg(target_os = "linux")]

@@ -119,7 +119,8 @@ pub struct Image {
 }
 
 /// Kinds whose objects are in a namespace, and kinds whose objects are not.
-const NAMESPACED: &[&str] = &["ConfigMap", "DaemonSet", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"];
+const NAMESPACED: &[&str] =
+    &["ConfigMap", "DaemonSet", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"];
 const OF_THE_CLUSTER: &[&str] = &["ClusterRole", "ClusterRoleBinding", "Namespace", "PriorityClass"];
 
 /// Builds the objects of a folder.
@@ -149,7 +150,7 @@ const MAX_DEPTH: usize = 8;
 
 struct Folder<'a> {
     bundle: Bundle<'a>,
-    folder: String,
+    at: String,
     /// The path of its kustomization.
     path: String,
     kustomization: Kustomization,
@@ -163,7 +164,7 @@ impl<'a> Folder<'a> {
             .ok_or_else(|| KustomizeError::Missing { by: folder.to_owned(), path: path.clone() })?;
         let kustomization =
             yaml::read(text).map_err(|why| KustomizeError::Unreadable { path: path.clone(), why })?;
-        Ok(Self { bundle, folder: folder.to_owned(), path, kustomization })
+        Ok(Self { bundle, at: folder.to_owned(), path, kustomization })
     }
 
     fn build(&self, expect: Expect, objects: &mut Vec<Value>, depth: usize) -> Result<(), KustomizeError> {
@@ -220,7 +221,7 @@ impl<'a> Folder<'a> {
     /// The path below the bundle, and whether it is a folder.
     fn locate(&self, name: &str) -> Result<(String, bool), KustomizeError> {
         let missing = || KustomizeError::Missing { by: self.path.clone(), path: name.to_owned() };
-        let path = join(&self.folder, name).ok_or_else(missing)?;
+        let path = join(&self.at, name).ok_or_else(missing)?;
         match (self.bundle.text(&path), self.bundle.is_folder(&path)) {
             (Some(_), _) => Ok((path, false)),
             (None, true) => Ok((path, true)),
@@ -262,12 +263,14 @@ impl<'a> Folder<'a> {
             };
             data.insert(file.clone(), text.into());
         }
-        Ok(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": generator.name }, "data": data }))
+        Ok(
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": generator.name }, "data": data }),
+        )
     }
 
     fn patch(&self, patch: &Patch, objects: &mut [Value]) -> Result<(), KustomizeError> {
-        let (path, _) = self.locate(&patch.path)?;
-        let operations: Vec<PatchOperation> = self.read(&path)?;
+        let (file, _) = self.locate(&patch.path)?;
+        let operations: Vec<PatchOperation> = self.read(&file)?;
         let target = &patch.target;
         let api_version = match &*target.group {
             "" => target.version.clone(),
@@ -281,7 +284,7 @@ impl<'a> Folder<'a> {
         };
         json_patch::patch(object, &operations).map_err(|error| {
             let why = format!("operation {} on {}: {}", error.operation, error.path, error.kind);
-            KustomizeError::Unreadable { path, why }
+            KustomizeError::Unreadable { path: file, why }
         })
     }
 }
@@ -324,7 +327,7 @@ pub fn set_namespace(objects: &mut [Value], namespace: &str) -> Result<(), Strin
         if !matches!(&*kind, "ClusterRoleBinding" | "RoleBinding") {
             continue;
         }
-        for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
             let ours = subject["name"].as_str().is_some_and(|name| accounts.iter().any(|it| it == name));
             if subject["kind"] == "ServiceAccount" && ours {
                 subject["namespace"] = namespace.into();
@@ -341,10 +344,10 @@ pub fn set_image(objects: &mut [Value], image: &Image) -> Result<(), String> {
     }
     let mut found = false;
     for object in objects {
-        let spec = &mut object["spec"]["template"]["spec"];
         for list in ["initContainers", "containers"] {
-            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-                let Some(now) = container["image"].as_str() else { continue };
+            let containers = object.pointer_mut(&format!("/spec/template/spec/{list}"));
+            for container in containers.and_then(Value::as_array_mut).into_iter().flatten() {
+                let Some(now) = container.get("image").and_then(Value::as_str) else { continue };
                 let (name, rest) = split_image(now);
                 if name != image.name {
                     continue;

@@ -33,8 +33,16 @@ const ENDPOINT_COMPONENT: &str = "components/control-plane-endpoint";
 /// What the manifests say and the program does not take in this version: it comes together with the reading of live
 /// clusters. docs/deploy.md lists the same.
 pub const ARRIVING: &[Arriving] = &[
-    Arriving { what: "--config", flag: true, why: "kube-proxy's configuration file is refused in this version" },
-    Arriving { what: "a live cluster", flag: false, why: "`transom proxy` needs --manifests in this version" },
+    Arriving {
+        what: "--config",
+        flag: true,
+        why: "kube-proxy's configuration file is refused in this version",
+    },
+    Arriving {
+        what: "a live cluster",
+        flag: false,
+        why: "`transom proxy` needs --manifests in this version",
+    },
     Arriving { what: "/livez and /readyz", flag: false, why: "health is served on no port in this version" },
 ];
 
@@ -82,7 +90,9 @@ impl Cni {
             Self::FlannelVxlan => {
                 "flanneld on the node, VNI 4096 and port 4789 on every node; another VNI or name: --network-name"
             }
-            Self::FlannelHostGw => "flanneld on the node, all nodes on one link; another name: --network-name",
+            Self::FlannelHostGw => {
+                "flanneld on the node, all nodes on one link; another name: --network-name"
+            }
         }
     }
 
@@ -228,14 +238,18 @@ fn from_bundle(bundle: Bundle<'_>, request: &Request) -> Result<Vec<Value>, Inst
 fn parse_image(image: &str) -> Result<Image, InstallError> {
     let (name, rest) = kustomize::split_image(image);
     if name.is_empty() || image.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(wrong("--image", format!("{image:?} is not an image such as registry.example/transom:1.0")));
+        return Err(wrong(
+            "--image",
+            format!("{image:?} is not an image such as registry.example/transom:1.0"),
+        ));
     }
     let mut new = Image { name: IMAGE.to_owned(), new_name: Some(name.to_owned()), ..Image::default() };
     match (rest.strip_prefix(':'), rest.strip_prefix('@')) {
         (Some(tag), _) if !tag.is_empty() => new.new_tag = Some(tag.to_owned()),
         (_, Some(digest)) if !digest.is_empty() => new.digest = Some(digest.to_owned()),
         _ => {
-            let why = format!("{image:?} needs a tag or a digest, such as {name}:{}", env!("CARGO_PKG_VERSION"));
+            let why =
+                format!("{image:?} needs a tag or a digest, such as {name}:{}", env!("CARGO_PKG_VERSION"));
             return Err(wrong("--image", why));
         }
     }
@@ -260,10 +274,7 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
     }
     let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => {
-            !host.is_empty()
-                && host.split('.').all(|label| is_label(&label.to_ascii_lowercase()))
-        }
+        None => !host.is_empty() && host.split('.').all(|label| is_label(&label.to_ascii_lowercase())),
     };
     if is_host { Ok(()) } else { Err(format!("{endpoint:?}: {FORM}")) }
 }
@@ -273,7 +284,7 @@ fn file_of<'a>(objects: &'a mut [Value], map: &str, file: &str) -> Option<&'a mu
     objects
         .iter_mut()
         .find(|object| object["kind"] == "ConfigMap" && object["metadata"]["name"] == map)
-        .and_then(|object| object["data"].get_mut(file))
+        .and_then(|object| object.pointer_mut("/data")?.get_mut(file))
 }
 
 fn set_endpoint(objects: &mut [Value], endpoint: &str) -> Result<(), InstallError> {
@@ -303,7 +314,8 @@ fn set_configuration(objects: &mut [Value], request: &Request) -> Result<(), Ins
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(wrong("--network-name", "must not be blank"));
         }
-        crate::startup::NetworkPattern::parse(name).map_err(|error| wrong("--network-name", error.to_string()))?;
+        crate::startup::NetworkPattern::parse(name)
+            .map_err(|error| wrong("--network-name", error.to_string()))?;
         name.clone_into(&mut after.winkernel.network_name);
     }
     if let Some(address) = request.source_vip {

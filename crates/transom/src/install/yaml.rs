@@ -10,7 +10,13 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         strict_booleans: true,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+    // By way of a value that keeps a quoted text apart from a number or truth value, as the API server does.
+    let value: serde_json::Value =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string() {
+        path if path == "." => error.inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    })
 }
 
 /// Writes one document.
