@@ -99,7 +99,7 @@ impl Dll {
             {
                 let mut services = self.guests.services.lock();
                 if services.contains_key(&id) {
-                    return Err(HResult::ALREADY_EXISTS.into());
+                    return Err(HResult::OBJECT_ALREADY_EXISTS.into());
                 }
                 services.insert(id, document);
             }

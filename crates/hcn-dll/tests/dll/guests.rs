@@ -45,7 +45,7 @@ fn documents_are_kept_by_id() {
     let world = World::new();
     let (id, named) = (Guid::from_u128(1), Guid::from_u128(2));
     let guest = create(&world, id, r#"{"MirrorHostNetworking":true,"Flags":1}"#).unwrap();
-    assert_eq!(create(&world, id, "{}").unwrap_err().code, HResult::ALREADY_EXISTS);
+    assert_eq!(create(&world, id, "{}").unwrap_err().code, HResult::OBJECT_ALREADY_EXISTS);
     create(&world, Guid::NIL, &format!(r#"{{"Id":"{named}"}}"#)).unwrap();
     create(&world, Guid::NIL, "{}").unwrap();
     assert_eq!(create(&world, Guid::NIL, "[]").unwrap_err().code, HResult::INVALID_JSON);

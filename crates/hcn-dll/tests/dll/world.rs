@@ -167,7 +167,7 @@ pub(crate) const fn nowhere<T>(address: usize) -> *mut T {
 
 pub(crate) fn with_text<T>(text: Option<&str>, work: impl FnOnce(*const u16) -> T) -> T {
     let units = text.map(|text| wide::encode(text).unwrap());
-    work(units.as_ref().map_or(std::ptr::null(), |units| units.as_ptr()))
+    work(units.as_ref().map_or(std::ptr::null(), Vec::as_ptr))
 }
 
 /// The text that was handed out, which is freed.
