@@ -120,7 +120,15 @@ fn serve(session: &mut Session, inbox: &Receiver<Event>, min_period: Duration) -
         if edited && let Err(error) = session.refurnish() {
             tracing::error!(error = %format!("{error:#}"), "The node cannot follow the manifests");
         }
-        let report = session.driver.pass();
+        let mut report = session.driver.pass();
+        if session.follow_network() {
+            let found = session.driver.pass();
+            report.changes.extend(found.changes);
+            report.repairs += found.repairs;
+            report.conditions = found.conditions;
+            report.pending = found.pending;
+            report.failures = found.failures;
+        }
         last = session.clock.now();
         if !report.changes.is_empty() {
             let text = format!("{}{}\n", render::difference(&report.changes), render::summary(&report));

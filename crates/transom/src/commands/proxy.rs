@@ -26,6 +26,7 @@ pub(super) fn run(command: &ProxyCommand) -> anyhow::Result<Exit> {
         && let Some(address) = asked.remote
     {
         session::await_server(address)?;
+        session::await_network(&session::connect(address, "proxy")?, &asked.network_pattern()?)?;
     }
     let mut session = asked.session(|hcn| hcn)?;
     render::print(&heading(&session))?;

@@ -17,6 +17,7 @@ use hnsd::{Address, Remote};
 use ipnet::IpNet;
 use node::{Furnisher, NetworkKind, NodeSpec};
 use proxy::meter::{Metered, Watch};
+use proxy::status::{ConditionReason, ProxyCondition};
 use proxy::{Config, Driver, Interface, NodePortAddresses, Proxy};
 use services::source::manifests::{self, Input, Manifests, Touched};
 use services::{Change, Cluster, IpFamily, Perspective};
@@ -25,6 +26,7 @@ use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
 use crate::cli::kube_proxy::KubeProxyArgs;
 use crate::cli::values::{ManifestPath, NodePortAddress};
 use crate::exit::Exit;
+use crate::startup::{self, NetworkPattern, State};
 use crate::world::profile_of_build;
 
 /// What the command line says of the cluster and the node.
@@ -52,6 +54,8 @@ pub(super) struct Session {
     pub(super) driver: Driver,
     pub(super) spec: NodeSpec,
     pub(super) furnished: node::Furnished,
+    /// What names the network of an HNS that others set up.
+    pattern: Option<NetworkPattern>,
     /// The manifests, until somebody takes them to watch them.
     pub(super) manifests: Option<Manifests>,
     pub(super) problems: usize,
@@ -132,6 +136,20 @@ pub(super) fn await_server(address: &Address) -> anyhow::Result<()> {
     }
 }
 
+/// Waits until the network of an HNS that others set up is there, and says what it waits for whenever that changes.
+pub(super) fn await_network(hcn: &dyn Hcn, pattern: &NetworkPattern) -> anyhow::Result<()> {
+    let clock = SystemClock::default();
+    let found = startup::await_network(hcn, &clock, pattern, |state| match state {
+        State::Found(name) => tracing::info!(network = %name, "The HNS network is there"),
+        State::Ambiguous { .. } => {}
+        State::Missing { .. } | State::Unknown(_) => tracing::warn!(%state, "Waiting for the HNS network"),
+    });
+    match found {
+        State::Found(_) => Ok(()),
+        state => bail!("{state}"),
+    }
+}
+
 impl Asked<'_> {
     /// Reads the manifests and says what is wrong in them.
     pub(super) fn load(&self) -> anyhow::Result<Loaded> {
@@ -181,6 +199,24 @@ impl Asked<'_> {
         match self.node.network {
             NetworkType::Overlay => NetworkKind::Overlay,
             NetworkType::L2bridge => NetworkKind::L2Bridge,
+        }
+    }
+
+    /// What names the HNS network of an HNS that others set up: a name or a pattern.
+    pub(super) fn network_pattern(&self) -> anyhow::Result<NetworkPattern> {
+        Ok(NetworkPattern::parse(&self.network_name())?)
+    }
+
+    /// The network's name there, as far as one look shows. A name is taken as it is when it is not there: the proxy
+    /// waits for it. A pattern cannot be.
+    fn network_of(&self, hcn: &dyn Hcn) -> anyhow::Result<(String, NetworkPattern)> {
+        let pattern = self.network_pattern()?;
+        match startup::look(hcn, &pattern) {
+            State::Found(name) => Ok((name, pattern)),
+            State::Missing { .. } | State::Unknown(_) if pattern.is_exact() => {
+                Ok((pattern.text().to_owned(), pattern))
+            }
+            state => bail!("{state}"),
         }
     }
 
@@ -269,17 +305,20 @@ impl Asked<'_> {
         let name = self.node_name(&loaded.cluster)?;
         let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
         let build = loaded.cluster.node(&name).and_then(|node| node.build.clone());
-        let spec = |version: Version| {
+        let spec = |version: Version, network: &str| {
             let dual_stack = version.supports(Feature::IPv6DualStack);
-            NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)
+            NodeSpec::of(&loaded.cluster, &name, self.kind(), network, root, dual_stack)
         };
+        let mut pattern = None;
         let (hns, spec) = if let Some(address) = self.remote {
             let remote = connect(address, "proxy")?;
             let version = remote.version().with_context(|| format!("HNS at {address}"))?;
-            (NodeHns::Remote(remote, version), spec(version)?)
+            let (network, found_by) = self.network_of(&remote)?;
+            pattern = Some(found_by);
+            (NodeHns::Remote(remote, version), spec(version, &network)?)
         } else {
             let profile = self.profile(build.as_deref());
-            let spec = spec(profile.version())?;
+            let spec = spec(profile.version(), &self.network_name())?;
             (NodeHns::Emulated(self.open_hns_at(profile, Some(&spec), state)?, profile), spec)
         };
         let furnished = hns.furnish(&spec)?;
@@ -290,11 +329,15 @@ impl Asked<'_> {
             allow_external_ips: self.flags.is_none_or(KubeProxyArgs::allow_service_external_ips),
             ..Perspective::of_node(&*name, [IpFamily::of(spec.addresses[0])])
         };
+        let mut config = self.config(&spec);
+        if let Some(pattern) = &pattern {
+            startup::settle(&mut config, pattern, &spec.network_name);
+        }
         let proxy = Proxy::new(
             Arc::new(metered),
             Arc::clone(&clock),
             Arc::new(SeededEntropy::from_time(&*clock)),
-            self.config(&spec),
+            config,
             proxy::NodeInput::default(),
         );
         let mut driver =
@@ -308,6 +351,7 @@ impl Asked<'_> {
             driver,
             spec,
             furnished,
+            pattern,
             manifests: Some(loaded.manifests),
             problems: loaded.problems,
             strict: self.options.strict,
@@ -352,6 +396,33 @@ impl Session {
     /// The outcome as far as the input goes.
     pub(super) fn input_exit(&self) -> Exit {
         if self.strict && self.problems > 0 { Exit::InputProblems } else { Exit::Success }
+    }
+
+    /// Looks for the network anew when a pattern names it and it is gone: the CNI may have made another one. True when
+    /// there is one, for which a pass is worth while.
+    pub(super) fn follow_network(&mut self) -> bool {
+        let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_exact()) else { return false };
+        let gone = |condition: &ProxyCondition| condition.reason == ConditionReason::NetworkMissing;
+        if !self.driver.proxy().conditions().any(gone) {
+            return false;
+        }
+        match startup::look(&*self.hns.actor("proxy"), pattern) {
+            State::Found(name) if name != self.spec.network_name => {
+                tracing::info!(old = %self.spec.network_name, new = %name, "The HNS network has another name now");
+                let mut config = self.driver.proxy().config().clone();
+                startup::settle(&mut config, pattern, &name);
+                self.spec.network_name = name;
+                self.driver.proxy_mut().set_config(config);
+                true
+            }
+            State::Ambiguous { wanted, networks } => {
+                let state = State::Ambiguous { wanted, networks };
+                tracing::error!(%state, "It is not clear which HNS network is meant");
+                false
+            }
+            // The proxy's own condition says that it is missing, or that HNS does not answer.
+            State::Found(_) | State::Missing { .. } | State::Unknown(_) => false,
+        }
     }
 
     /// Makes HNS follow the cluster's pods and nodes, as a CNI plugin and a route agent would.

@@ -5,9 +5,16 @@ use super::*;
 const DAEMON: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}\nspec: {template: {spec: {containers: [{name: c, image: 'r:5/i@sha256:0'}]}}}\n";
 const BASE: &str = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
 
+fn lines(objects: &[Value]) -> String {
+    objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A kustomization, other files, and what must be in what comes out.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
 fn text_of(result: Result<Vec<Value>, KustomizeError>) -> String {
     match result {
-        Ok(objects) => objects.iter().map(|object| format!("{object}\n")).collect(),
+        Ok(objects) => lines(&objects),
         Err(error) => format!("error: {error}"),
     }
 }
@@ -24,7 +31,7 @@ fn what_is_in_the_subset() {
     let patch = "[{op: add, path: /spec/x, value: 1}]";
     let account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}";
     let binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: b}, subjects: [{kind: ServiceAccount, name: a}, {kind: ServiceAccount, name: other, namespace: x}]}";
-    let rows: &[(&str, &[(&str, &str)], &[&str])] = &[
+    let rows: &[Row<'_>] = &[
         ("resources: [d.yaml]", &[], &[r#""name":"d""#]),
         ("resources: [./d.yaml]\nnamespace: n", &[], &[r#""metadata":{"name":"d","namespace":"n"}"#]),
         (
@@ -79,74 +86,72 @@ fn what_is_in_the_subset() {
 #[test]
 fn what_is_outside_is_an_error_that_names_file_and_field() {
     let target = "target: {group: apps, version: v1, kind: DaemonSet, name: d}";
-    let rows: &[(String, &[(&str, &str)], &[&str])] = &[
-        ("commonLabels: {a: b}".into(), &[], &["o/kustomization.yaml", "commonLabels"]),
-        ("namePrefix: x-".into(), &[], &["o/kustomization.yaml", "namePrefix"]),
-        ("resources: [d.yaml]\nresources: [d.yaml]".into(), &[], &["o/kustomization.yaml", "resources"]),
-        ("resources: [e.yaml]".into(), &[], &["o/kustomization.yaml", "e.yaml is not there"]),
-        ("resources: [/d.yaml]".into(), &[], &["/d.yaml is not there"]),
-        ("resources: ['https://example/x']".into(), &[], &["https://example/x is not there"]),
-        ("resources: [../../../d.yaml]".into(), &[], &["../../../d.yaml is not there"]),
-        ("resources: [d.yaml, d.yaml]".into(), &[], &["resources", "DaemonSet d is there already"]),
-        ("resources: [d.yaml, e.yaml]".into(), &[("o/e.yaml", "kind: X")], &["resources", "without apiVersion"]),
-        ("resources: [e.yaml]".into(), &[("o/e.yaml", "a: 1\n---\nb: 1")], &["o/e.yaml"]),
-        ("resources: [e.yaml]".into(), &[("o/e.yaml", "a: 1\na: 2")], &["o/e.yaml"]),
+    let inline = format!("resources: [d.yaml]\npatches: [{{patch: '', {target}}}]");
+    let patched = format!("resources: [d.yaml]\npatches: [{{path: p.yaml, {target}}}]");
+    let rows: &[Row<'_>] = &[
+        ("commonLabels: {a: b}", &[], &["o/kustomization.yaml", "commonLabels"]),
+        ("namePrefix: x-", &[], &["o/kustomization.yaml", "namePrefix"]),
+        ("resources: [d.yaml]\nresources: [d.yaml]", &[], &["o/kustomization.yaml", "resources"]),
+        ("resources: [e.yaml]", &[], &["o/kustomization.yaml", "e.yaml is not there"]),
+        ("resources: [/d.yaml]", &[], &["/d.yaml is not there"]),
+        ("resources: ['https://example/x']", &[], &["https://example/x is not there"]),
+        ("resources: [../../../d.yaml]", &[], &["../../../d.yaml is not there"]),
+        ("resources: [d.yaml, d.yaml]", &[], &["resources", "DaemonSet d is there already"]),
+        ("resources: [d.yaml, e.yaml]", &[("o/e.yaml", "kind: X")], &["resources", "without apiVersion"]),
+        ("resources: [e.yaml]", &[("o/e.yaml", "a: 1\n---\nb: 1")], &["o/e.yaml"]),
+        ("resources: [e.yaml]", &[("o/e.yaml", "a: 1\na: 2")], &["o/e.yaml"]),
         (
-            "resources: [e.yaml]\nnamespace: n".into(),
+            "resources: [e.yaml]\nnamespace: n",
             &[("o/e.yaml", "{apiVersion: v1, kind: Odd, metadata: {name: x}}")],
             &["namespace", "Odd"],
         ),
-        ("resources: [.]".into(), &[], &["resources", "names itself"]),
-        (format!("resources: [d.yaml]\npatches: [{{patch: '', {target}}}]"), &[], &["o/kustomization.yaml", "patch"]),
+        ("resources: [.]", &[], &["resources", "names itself"]),
+        (&inline, &[], &["o/kustomization.yaml", "patch"]),
         (
-            "resources: [d.yaml]\npatches: [{path: p.yaml, target: {kind: DaemonSet}}]".into(),
+            "resources: [d.yaml]\npatches: [{path: p.yaml, target: {kind: DaemonSet}}]",
             &[("o/p.yaml", "[]")],
             &["o/kustomization.yaml"],
         ),
         (
-            "resources: [d.yaml]\npatches: [{path: p.yaml, target: {group: apps, version: v1, kind: DaemonSet, name: z}}]".into(),
+            "resources: [d.yaml]\npatches: [{path: p.yaml, target: {group: apps, version: v1, kind: DaemonSet, name: z}}]",
             &[("o/p.yaml", "[]")],
             &["patches.target", "there is no DaemonSet apps/v1 z"],
         ),
         (
-            format!("resources: [d.yaml]\npatches: [{{path: p.yaml, {target}}}]"),
+            &patched,
             &[("o/p.yaml", "[{op: replace, path: /spec/none, value: 1}]")],
             &["o/p.yaml", "operation 0 on /spec/none"],
         ),
+        (&patched, &[("o/p.yaml", "spec: {x: 1}")], &["o/p.yaml"]),
+        (&patched, &[("o/p.yaml", "[{op: merge, path: /spec, value: 1}]")], &["o/p.yaml", "merge"]),
         (
-            format!("resources: [d.yaml]\npatches: [{{path: p.yaml, {target}}}]"),
-            &[("o/p.yaml", "spec: {x: 1}")],
-            &["o/p.yaml"],
-        ),
-        (
-            format!("resources: [d.yaml]\npatches: [{{path: p.yaml, {target}}}]"),
-            &[("o/p.yaml", "[{op: merge, path: /spec, value: 1}]")],
-            &["o/p.yaml", "merge"],
-        ),
-        (
-            "configMapGenerator: [{name: m, files: [d.yaml]}]".into(),
+            "configMapGenerator: [{name: m, files: [d.yaml]}]",
             &[],
             &["generatorOptions", "disableNameSuffixHash"],
         ),
         (
-            "configMapGenerator: [{name: m, files: [k=d.yaml]}]\ngeneratorOptions: {disableNameSuffixHash: true}".into(),
+            "configMapGenerator: [{name: m, files: [k=d.yaml]}]\ngeneratorOptions: {disableNameSuffixHash: true}",
             &[],
             &["configMapGenerator.files", "bare names"],
         ),
         (
-            "configMapGenerator: [{name: m, behavior: merge, files: []}]".into(),
+            "configMapGenerator: [{name: m, behavior: merge, files: []}]",
             &[],
             &["o/kustomization.yaml", "behavior"],
         ),
-        ("resources: [d.yaml]\nimages: [{name: other, newTag: x}]".into(), &[], &["images", "no container has the image \"other\""]),
         (
-            "resources: [d.yaml]\nimages: [{name: 'r:5/i', newTag: x, digest: y}]".into(),
+            "resources: [d.yaml]\nimages: [{name: other, newTag: x}]",
+            &[],
+            &["images", "no container has the image \"other\""],
+        ),
+        (
+            "resources: [d.yaml]\nimages: [{name: 'r:5/i', newTag: x, digest: y}]",
             &[],
             &["images", "exclude each other"],
         ),
-        ("components: [d.yaml]".into(), &[], &["components", "d.yaml is not a folder"]),
+        ("components: [d.yaml]", &[], &["components", "d.yaml is not a folder"]),
         (
-            "components: [../c]".into(),
+            "components: [../c]",
             &[("c/kustomization.yaml", BASE)],
             &["c/kustomization.yaml", "kind", "Component"],
         ),
