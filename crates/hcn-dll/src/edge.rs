@@ -186,8 +186,8 @@ fn record_of(code: HResult, error: &Error) -> ErrorRecord {
     let mut record = ErrorRecord::of(code);
     let told = matches!(code.class(), ErrorClass::Unavailable) || code == HResult::E_UNEXPECTED;
     if let Some(detail) = error.detail.as_deref().filter(|_| told) {
-        record.error.push_str(detail.trim_end_matches('.'));
-        record.error.push_str(". ");
+        record.error.push_str(detail);
+        record.error.push_str(if detail.ends_with(['.', '?']) { " " } else { ". " });
     }
     record
 }

@@ -2,7 +2,7 @@
 //! read and written. It must not know what is in it.
 //!
 //! On Windows the COM task allocator is used and the system is asked about pages. Elsewhere the library is for tests: blocks
-//! come from the Rust allocator and are counted, and only the first 64 KiB count as unusable.
+//! come from the C library's allocator and are counted, and only the first 64 KiB count as unusable.
 
 use std::ffi::c_void;
 
@@ -29,7 +29,7 @@ pub(crate) fn hand_out<T: Copy>(values: &[T]) -> Option<*mut T> {
 #[expect(unsafe_code, reason = "frees")]
 pub unsafe fn free(block: *const c_void) {
     // SAFETY: the caller's promise.
-    unsafe { system::free(block) }
+    unsafe { system::free_block(block) }
 }
 
 /// How many bytes from here on may be read, as far as that can be told at once; 0: none.
@@ -54,45 +54,41 @@ pub(crate) fn is_executable(start: usize) -> bool {
 pub use system::in_use;
 
 #[cfg(not(windows))]
-#[expect(unsafe_code, reason = "an allocator")]
+#[expect(unsafe_code, reason = "calls of the C library")]
 mod system {
-    use std::alloc::{Layout, alloc, dealloc};
-    use std::collections::HashMap;
+    use std::collections::HashSet;
     use std::ffi::c_void;
 
     use parking_lot::Mutex;
 
-    static BLOCKS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
-
-    fn layout(bytes: usize) -> Option<Layout> {
-        Layout::from_size_align(bytes.max(1), 16).ok()
+    unsafe extern "C" {
+        fn malloc(bytes: usize) -> *mut c_void;
+        fn free(block: *mut c_void);
     }
+
+    static BLOCKS: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
 
     pub(super) fn allocate(bytes: usize) -> *mut c_void {
-        let Some(layout) = layout(bytes) else { return std::ptr::null_mut() };
-        // SAFETY: the size is not zero.
-        let block = unsafe { alloc(layout) };
+        // SAFETY: any size may be asked for.
+        let block = unsafe { malloc(bytes.max(1)) };
         if !block.is_null() {
-            BLOCKS.lock().get_or_insert_default().insert(block.addr(), bytes);
+            BLOCKS.lock().get_or_insert_default().insert(block.addr());
         }
-        block.cast()
+        block
     }
 
-    pub(super) unsafe fn free(block: *const c_void) {
-        if block.is_null() {
-            return;
+    pub(super) unsafe fn free_block(block: *const c_void) {
+        // One that is not known is of the other library: a program frees all with one function.
+        if let Some(blocks) = BLOCKS.lock().as_mut() {
+            blocks.remove(&block.addr());
         }
-        let bytes = BLOCKS.lock().as_mut().and_then(|blocks| blocks.remove(&block.addr()));
-        let bytes = bytes.expect("a block that was handed out and is freed once");
-        if let Some(layout) = layout(bytes) {
-            // SAFETY: it was allocated here with this layout and is known no more.
-            unsafe { dealloc(block.cast_mut().cast(), layout) };
-        }
+        // SAFETY: the caller's promise; the C library's allocator is one for the whole process, and takes NULL.
+        unsafe { free(block.cast_mut()) };
     }
 
     /// How many blocks the program has not freed.
     pub fn in_use() -> usize {
-        BLOCKS.lock().as_ref().map_or(0, HashMap::len)
+        BLOCKS.lock().as_ref().map_or(0, HashSet::len)
     }
 
     pub(super) const fn readable(start: usize) -> usize {
@@ -129,7 +125,7 @@ mod system {
         unsafe { CoTaskMemAlloc(bytes) }
     }
 
-    pub(super) unsafe fn free(block: *const c_void) {
+    pub(super) unsafe fn free_block(block: *const c_void) {
         // SAFETY: the caller's promise.
         unsafe { CoTaskMemFree(block) }
     }

@@ -2,6 +2,7 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | `attempts` | who shares what came of an attempt to connect |
 //! | `transport` | a Unix or TCP stream, connected |
 //! | `link` | one connection: its hello, its reader's thread, who waits for what |
 //! | `stream` | the client's end of a service's stream |
@@ -10,6 +11,7 @@
 //! `ServiceDisconnect`, and is made anew by the next call, which fails with `RPC_S_SERVER_UNAVAILABLE` when it cannot.
 //! Nothing is repeated: what became of a call that was under way only its caller can find out.
 
+mod attempts;
 mod link;
 mod stream;
 mod transport;
@@ -33,6 +35,7 @@ use crate::protocol::{
     WireError, WireKind, WireV1Method, method,
 };
 use crate::token::{Token, TokenFileError};
+use attempts::Attempts;
 use link::{Asked, Link, Subscriber};
 pub use stream::{RemoteStream, StreamItem};
 
@@ -131,6 +134,7 @@ struct Shared {
     options: Options,
     /// The ids of requests, never used twice, also on later connections: a subscription of before stays unknown.
     next: AtomicU64,
+    attempts: Attempts,
     link: Mutex<Option<Arc<Link>>>,
 }
 
@@ -161,7 +165,13 @@ impl std::fmt::Debug for Remote {
 impl Remote {
     /// A client that connects when it first calls.
     pub fn new(address: Address, options: Options) -> Self {
-        let shared = Shared { address, options, next: AtomicU64::new(1), link: Mutex::new(None) };
+        let shared = Shared {
+            address,
+            options,
+            next: AtomicU64::new(1),
+            attempts: Attempts::default(),
+            link: Mutex::new(None),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -227,11 +237,21 @@ impl Remote {
     }
 
     fn link(&self) -> Result<Arc<Link>, ConnectError> {
-        let mut place = self.shared.link.lock();
+        let Shared { address, options, attempts, link, .. } = &*self.shared;
+        let asked = attempts.ask();
+        let mut place = link.lock();
         if let Some(link) = place.as_ref().filter(|link| link.is_alive()) {
             return Ok(Arc::clone(link));
         }
-        let link = Link::connect(&self.shared.address, &self.shared.options)?;
+        if let Some(cause) = attempts.failure_since(asked) {
+            return Err(ConnectError::Unreachable { address: address.clone(), cause });
+        }
+        let attempt = attempts.begin();
+        let link = Link::connect(address, options).inspect_err(|error| {
+            if let ConnectError::Unreachable { cause, .. } = error {
+                attempts.fail(attempt, cause);
+            }
+        })?;
         *place = Some(Arc::clone(&link));
         Ok(link)
     }
