@@ -40,6 +40,9 @@ pub struct Config {
     pub reapply_after_restart: bool,
     /// Read every written object back and compare.
     pub verify_writes: bool,
+    /// How long one pass may write; what is left goes on in the next one, where this one stopped. `None`: until all is
+    /// tried. A caller that takes changes in between passes bounds by it how long they wait.
+    pub pass_time: Option<Duration>,
 }
 
 impl Default for Config {
@@ -58,6 +61,7 @@ impl Default for Config {
             dynamic_ports: None,
             reapply_after_restart: false,
             verify_writes: false,
+            pass_time: None,
         }
     }
 }

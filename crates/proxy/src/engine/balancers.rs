@@ -9,10 +9,14 @@ use services::ServiceKey;
 
 use super::endpoints::NoEndpoint;
 use super::target::{Target, all_fields, differences, document};
+use super::wanted::ORDINARY;
 use super::{OWNER, Pass, Proxy, Retryable};
 use crate::observed::ObservedBalancer;
 use crate::plan::{Backends, SourceVip, WantedBalancer};
 use crate::status::{Action, Change, ConditionReason, FieldChange, ProxyCondition};
+
+/// How many endpoints are made for one load balancer before others have their turn, where passes are bounded.
+const ENDPOINTS_AT_ONCE: usize = 32;
 
 /// Whether a frontend is done with.
 #[derive(PartialEq, Eq)]
@@ -23,15 +27,36 @@ enum Step {
 
 impl Proxy {
     pub(super) fn converge_pending(&mut self, pass: &mut Pass) {
-        let frontends: Vec<(u8, Frontend)> = self.pending.iter().copied().collect();
-        for (rank, frontend) in frontends {
+        for (rank, frontend) in self.in_turn() {
             if pass.down {
+                return;
+            }
+            if pass.shares.is_some_and(|(balancers, _)| self.clock.now() >= balancers) {
+                self.turn = Some((rank, frontend));
+                self.unfinished = true;
                 return;
             }
             if self.converge(frontend, pass) == Step::Done {
                 self.pending.remove(&(rank, frontend));
             }
         }
+        self.turn = None;
+    }
+
+    /// What is pending, in the order in which it is tried: what nobody wants any more, which only becomes known as such; what
+    /// all else needs; the rest from where the last pass ran out of time, so that nobody's changes can keep others waiting for
+    /// ever.
+    fn in_turn(&self) -> Vec<(u8, Frontend)> {
+        let mut frontends: Vec<(u8, Frontend)> = self.pending.iter().copied().collect();
+        let unwanted = frontends.partition_point(|&(rank, _)| rank < u8::MAX);
+        if let Some(turn) = self.turn {
+            let first = frontends.partition_point(|&(rank, _)| rank < ORDINARY);
+            let rest = &mut frontends[first..unwanted];
+            let next = rest.partition_point(|entry| *entry < turn);
+            rest.rotate_left(next % rest.len().max(1));
+        }
+        frontends.rotate_left(unwanted);
+        frontends
     }
 
     /// Frontends that found their port or name taken, or no block of ports, get a second chance once the deletions
@@ -78,6 +103,7 @@ impl Proxy {
             self.backoff.succeeded(&key);
             return Step::Done;
         };
+        self.touched.insert(service.clone());
         if !self.backoff.is_due(&key, pass.now) {
             return Step::Later;
         }
@@ -135,7 +161,13 @@ impl Proxy {
             Backends::Gateway => backends.extend(self.gateway),
             Backends::Addresses(list) => {
                 backends.reserve(list.len());
+                let begun = pass.report.changes.len();
                 for &backend in &**list {
+                    let made = pass.report.changes.len() - begun;
+                    if made >= ENDPOINTS_AT_ONCE && pass.shares.is_some() {
+                        self.unfinished = true;
+                        return None;
+                    }
                     match self.backend_endpoint(backend, pass) {
                         Ok(found) => {
                             backends.push(found.id);

@@ -14,11 +14,18 @@ impl Proxy {
     pub(super) fn delete_doomed(&mut self, pass: &mut Pass) {
         let doomed: Vec<Guid> = self.doomed.iter().copied().collect();
         for id in doomed {
-            if pass.down {
+            if pass.down || self.is_over(pass) {
                 return;
             }
             self.delete_balancer(id, pass);
         }
+    }
+
+    /// Whether the pass has no time left; the next one goes on.
+    fn is_over(&mut self, pass: &Pass) -> bool {
+        let over = pass.shares.is_some_and(|(_, all)| self.clock.now() >= all);
+        self.unfinished |= over;
+        over
     }
 
     fn delete_balancer(&mut self, id: Guid, pass: &mut Pass) {
@@ -86,7 +93,7 @@ impl Proxy {
     pub(super) fn collect_garbage(&mut self, pass: &mut Pass) {
         let candidates: Vec<Guid> = self.garbage.iter().copied().collect();
         for id in candidates {
-            if pass.down {
+            if pass.down || self.is_over(pass) {
                 return;
             }
             self.collect(id, pass);

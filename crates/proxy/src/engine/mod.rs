@@ -125,6 +125,12 @@ pub struct Proxy {
     /// Load balancers made or adopted here whatever their id.
     mine: FxHashSet<Guid>,
     pending: BTreeSet<(u8, Frontend)>,
+    /// Where a pass that ran out of time stopped among those of no special importance; the next one begins there.
+    turn: Option<(u8, Frontend)>,
+    /// The last pass ran out of time.
+    unfinished: bool,
+    /// Services whose status may be another than when it was last asked for.
+    touched: BTreeSet<ServiceKey>,
     doomed: BTreeSet<Guid>,
     garbage: BTreeSet<Guid>,
     missing_locals: FxHashSet<IpAddr>,
@@ -154,6 +160,8 @@ struct Pass {
     down: bool,
     /// The load balancers were listed anew in this pass.
     relisted: bool,
+    /// When load balancers must stop, for deletions to get their share; when all must.
+    shares: Option<(Duration, Duration)>,
 }
 
 impl Pass {
@@ -202,6 +210,9 @@ impl Proxy {
             observed: Observed::default(),
             mine: FxHashSet::default(),
             pending: BTreeSet::new(),
+            turn: None,
+            unfinished: false,
+            touched: BTreeSet::new(),
             doomed: BTreeSet::new(),
             garbage: BTreeSet::new(),
             missing_locals: FxHashSet::default(),
@@ -309,7 +320,7 @@ impl Proxy {
         if self.signals.disconnected.load(Ordering::Acquire) || self.signals.nudged.load(Ordering::Acquire) {
             return self.clock.now();
         }
-        let next = self.next_check.min(retry);
+        let next = if self.unfinished { self.clock.now() } else { self.next_check.min(retry) };
         // While HNS cannot be read nothing else is done either.
         self.backoff.get(&Retryable::Read).map_or(next, |read| next.max(read.at))
     }
@@ -319,6 +330,11 @@ impl Proxy {
     pub fn set_waker(&mut self, waker: Waker) {
         // A second one would mean that two loops drive one proxy.
         let _ = self.signals.waker.set(waker);
+    }
+
+    /// The Services whose status may have changed since this was last asked.
+    pub fn take_touched(&mut self) -> BTreeSet<ServiceKey> {
+        std::mem::take(&mut self.touched)
     }
 
     /// Makes the next pass check HNS, whatever time it is.
@@ -337,6 +353,7 @@ impl Proxy {
     /// Writes what differs.
     pub fn sync(&mut self) -> Report {
         let mut pass = self.start();
+        self.unfinished = false;
         if self.context.is_some() && self.backoff.is_due(&Retryable::Read, pass.now) {
             self.converge_pending(&mut pass);
             if !pass.down {
@@ -346,13 +363,14 @@ impl Proxy {
             if !pass.down {
                 self.collect_garbage(&mut pass);
             }
+            self.unfinished &= !pass.down;
             if pass.down {
                 // Everything waits for HNS together, not each object by itself.
                 let error =
                     pass.report.failures.last().map(|failure| failure.error.clone()).unwrap_or_default();
                 self.backoff.failed(Retryable::Read, error, &*self.clock, &*self.entropy);
                 self.next_check = Duration::ZERO;
-            } else {
+            } else if !self.unfinished {
                 // Whatever was due and somebody still needs has been tried by now. The rest would wake up for nothing.
                 self.backoff.forget_overdue(pass.now, |key| {
                     !matches!(key, Retryable::Read | Retryable::MissingLocals)
@@ -364,7 +382,9 @@ impl Proxy {
     }
 
     fn start(&self) -> Pass {
-        Pass { report: Report::default(), now: self.clock.now(), down: false, relisted: false }
+        let now = self.clock.now();
+        let shares = self.config.pass_time.map(|time| (now + time / 4 * 3, now + time));
+        Pass { report: Report::default(), now, down: false, relisted: false, shares }
     }
 
     fn finish(&mut self, mut pass: Pass) -> Report {

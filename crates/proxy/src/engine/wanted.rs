@@ -27,13 +27,19 @@ struct Claim {
     balancer: Arc<WantedBalancer>,
 }
 
+/// The first rank of frontends whose Services are of no special importance.
+pub(super) const ORDINARY: u8 = 2 * ROLES;
+
+/// Ranks that each importance has, of which roles use some.
+const ROLES: u8 = 8;
+
 /// All claims on a frontend, the winner first.
 #[derive(Default)]
 pub(super) struct Claims(SmallVec<[Claim; 1]>);
 
 impl Claims {
     pub(super) fn rank(&self) -> u8 {
-        self.0.first().map_or(u8::MAX, |claim| claim.importance * 8 + claim.balancer.role as u8)
+        self.0.first().map_or(u8::MAX, |claim| claim.importance * ROLES + claim.balancer.role as u8)
     }
 
     fn winner(&self) -> Option<&Claim> {
@@ -103,6 +109,7 @@ impl FrontendSet {
 impl Proxy {
     /// Sets one Service, or removes it (`None`). Nothing is written before the next [`Proxy::sync`].
     pub fn set_service(&mut self, key: &ServiceKey, view: Option<ServiceView>) {
+        self.touched.insert(key.clone());
         let Some(view) = view else {
             if let Some(old) = self.services.remove(key) {
                 self.swap_plan(key, &old.plan, &ServicePlan::default(), old.importance);
@@ -122,6 +129,7 @@ impl Proxy {
     pub(super) fn replan(&mut self, context: &NodeContext) {
         let keys: Vec<ServiceKey> = self.services.keys().cloned().collect();
         for key in keys {
+            self.touched.insert(key.clone());
             let Some(service) = self.services.get_mut(&key) else { continue };
             let plan = plan_service(&service.view, context);
             let old = std::mem::replace(&mut service.plan, plan.clone());
@@ -352,7 +360,7 @@ trait PendingSet {
 
 /// Every rank there is; they are few, so trying each is cheaper than walking the set.
 fn ranks() -> impl Iterator<Item = u8> {
-    (0..3_u8).flat_map(|importance| (0..5_u8).map(move |role| importance * 8 + role)).chain([u8::MAX])
+    (0..3_u8).flat_map(|importance| (0..5_u8).map(move |role| importance * ROLES + role)).chain([u8::MAX])
 }
 
 impl PendingSet for std::collections::BTreeSet<(u8, Frontend)> {

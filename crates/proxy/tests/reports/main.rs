@@ -8,6 +8,7 @@ mod world;
 mod hang;
 mod outage;
 mod reuse;
+mod turns;
 mod twins;
 mod versions;
 

@@ -97,6 +97,7 @@ fn config(short: &ShortConfig) -> Config {
         check_slice: short.check_slice.unwrap_or(default.check_slice),
         reapply_after_restart: short.reapply_after_restart,
         verify_writes: short.verify_writes,
+        pass_time: None,
         dynamic_ports: short.dynamic_ports,
         sync_period: default.sync_period,
     }
