@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use hcn::time::{Clock, SystemClock};
 use proxy::status::{FrontendState, Report};
 
 use super::progress::Progress;
@@ -26,7 +27,12 @@ pub(super) fn run(command: &ProxyCommand) -> anyhow::Result<Exit> {
         && let Some(address) = asked.remote
     {
         session::await_server(address)?;
-        session::await_network(&session::connect(address, "proxy")?, &asked.network_pattern()?)?;
+        let clock = SystemClock::default();
+        let pause = |pause| {
+            clock.sleep(pause);
+            false
+        };
+        session::await_network(&session::connect(address, "proxy")?, &asked.network_pattern()?, pause)?;
     }
     let mut session = asked.session(|hcn| hcn)?;
     render::print(&heading(&session))?;

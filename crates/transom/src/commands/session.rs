@@ -137,16 +137,21 @@ pub(super) fn await_server(address: &Address) -> anyhow::Result<()> {
 }
 
 /// Waits until the network of an HNS that others set up is there, and says what it waits for whenever that changes.
-pub(super) fn await_network(hcn: &dyn Hcn, pattern: &NetworkPattern) -> anyhow::Result<()> {
-    let clock = SystemClock::default();
-    let found = startup::await_network(hcn, &clock, pattern, |state| match state {
+/// False when `pause` has ended the waiting.
+pub(super) fn await_network(
+    hcn: &dyn Hcn,
+    pattern: &NetworkPattern,
+    pause: impl FnMut(Duration) -> bool,
+) -> anyhow::Result<bool> {
+    let found = startup::await_network(hcn, pattern, pause, |state| match state {
         State::Found(name) => tracing::info!(network = %name, "The HNS network is there"),
         State::Ambiguous { .. } => {}
         State::Missing { .. } | State::Unknown(_) => tracing::warn!(%state, "Waiting for the HNS network"),
     });
     match found {
-        State::Found(_) => Ok(()),
-        state => bail!("{state}"),
+        Some(State::Found(_)) => Ok(true),
+        Some(state) => bail!("{state}"),
+        None => Ok(false),
     }
 }
 

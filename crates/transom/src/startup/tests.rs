@@ -139,10 +139,14 @@ impl Clock for Story {
 fn wait(story: &Story, text: &str) -> (State, Vec<String>) {
     let mut told = Vec::new();
     let pattern = NetworkPattern::parse(text).expect(text);
-    let state = await_network(&story.hns, story, &pattern, |state| {
+    let pause = |pause| {
+        story.sleep(pause);
+        false
+    };
+    let state = await_network(&story.hns, &pattern, pause, |state| {
         told.push(format!("{}s: {state}", story.now().as_secs()));
     });
-    (state, told)
+    (state.expect("nobody ends the waiting"), told)
 }
 
 #[test]
@@ -164,6 +168,19 @@ fn it_waits_until_the_network_is_there_and_tells_what_changes() {
     assert_eq!(told[3], told[1].replace("3s", "95s"), "what was known is told again");
     assert_eq!(told[4], "360s: the HNS network \"Calico\" is there");
     assert_eq!(told.len(), 5, "each state once: {told:?}");
+}
+
+#[test]
+fn the_waiting_can_be_ended() {
+    let story = Story::of([]);
+    let pattern = NetworkPattern::parse("Calico").expect("a name");
+    let mut pauses = 0;
+    let pause = |_| {
+        pauses += 1;
+        pauses == 3
+    };
+    assert_eq!(await_network(&story.hns, &pattern, pause, |_| {}), None);
+    assert_eq!(pauses, 3);
 }
 
 #[test]

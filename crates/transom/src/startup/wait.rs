@@ -5,7 +5,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use hcn::time::Clock;
 use hcn::{Hcn, HcnExt, Network, Query};
 
 use super::network::{NetworkPattern, Resolution};
@@ -81,14 +80,15 @@ pub fn look(hcn: &dyn Hcn, pattern: &NetworkPattern) -> State {
     }
 }
 
-/// Looks until the network is there, or until it is clear that waiting does not help. `tell` hears of every state that
-/// differs from the one before, the last one included.
+/// Looks until the network is there, or until it is clear that waiting does not help. `pause` lets time pass between
+/// two looks and says true to end the waiting; then there is no state. `tell` hears of every state that differs from
+/// the one before, the last one included.
 pub fn await_network(
     hcn: &dyn Hcn,
-    clock: &dyn Clock,
     pattern: &NetworkPattern,
+    mut pause: impl FnMut(Duration) -> bool,
     mut tell: impl FnMut(&State),
-) -> State {
+) -> Option<State> {
     let mut before = None;
     loop {
         let state = look(hcn, pattern);
@@ -96,9 +96,11 @@ pub fn await_network(
             tell(&state);
         }
         if matches!(state, State::Found(_) | State::Ambiguous { .. }) {
-            return state;
+            return Some(state);
         }
         before = Some(state);
-        clock.sleep(PAUSE);
+        if pause(PAUSE) {
+            return None;
+        }
     }
 }
