@@ -139,7 +139,7 @@ exports! {
     fn HcnFreeGuestNetworkPortReservations(entries: *mut PortRangeEntry) -> () = DLL.free_reservations(entries);
 }
 
-/// Elsewhere than on Windows, for tests: frees what the exports hand out.
+/// Elsewhere than on Windows, for tests: frees what the exports of both libraries hand out.
 #[cfg(not(windows))]
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn CoTaskMemFree(block: *const c_void) {

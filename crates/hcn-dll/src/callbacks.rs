@@ -369,3 +369,32 @@ impl Called {
         Ok(Self::new(callback.ok_or_else(bad_pointer)?, context))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note() -> Notification {
+        Notification { kind: NotificationKind::NamespaceCreate, id: None, data: "{}".to_owned() }
+    }
+
+    #[test]
+    fn too_many_that_wait_are_a_lost_subscription() {
+        let hub = Hub::default();
+        hub.push(Source::Server(1), note());
+        assert!(hub.queue.lock().items.is_empty(), "nobody is registered");
+        // Nobody takes anything: the thread is slow.
+        hub.queue.lock().has_thread = true;
+        hub.push(Source::Here, note());
+        for _ in 0..=LONGEST_QUEUE {
+            hub.push(Source::Server(1), note());
+        }
+        let kinds = || hub.queue.lock().items.iter().map(|(_, note)| note.kind).collect::<Vec<_>>();
+        let wanted = [NotificationKind::NamespaceCreate, NotificationKind::ServiceDisconnect];
+        assert_eq!(kinds(), wanted, "what is of here stays");
+        hub.push(Source::Server(1), note());
+        assert_eq!(kinds(), wanted, "the subscription is void");
+        hub.push(Source::Server(2), note());
+        assert_eq!(kinds().len(), 3, "the next one is not");
+    }
+}

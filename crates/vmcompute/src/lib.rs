@@ -103,11 +103,3 @@ not_done! {
     ProcessUtilityImage(path => );
     UnprepareLayer(driver, id => );
 }
-
-/// Elsewhere than on Windows, for tests: frees what the exports hand out.
-#[cfg(not(windows))]
-#[unsafe(no_mangle)]
-pub unsafe extern "system" fn CoTaskMemFree(block: *const c_void) {
-    // SAFETY: the program's promise.
-    unsafe { hcn_dll::memory::free(block) }
-}

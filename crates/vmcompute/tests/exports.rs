@@ -8,17 +8,19 @@ use std::path::PathBuf;
 use hcn_abi::{Enumerate, HnsCall, PWSTR, names};
 use libloading::{Library, Symbol};
 
-/// The library beside the test's own file: cargo builds it there because the test depends on its other form.
-fn library() -> Library {
-    let mut path: PathBuf = std::env::current_exe().unwrap();
-    path.set_file_name("libvmcompute.so");
+const VMCOMPUTE: &str = "libvmcompute.so";
+
+/// A library beside the test's own file: cargo builds it there because the test depends on its other form.
+fn library(name: &str) -> Library {
+    assert!(computenetwork::EXPORTS.len() > vmcompute::EXPORTS.len());
+    let path: PathBuf = std::env::current_exe().unwrap().with_file_name(name);
     // SAFETY: loading it runs nothing of ours.
     unsafe { Library::new(&path) }.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 #[test]
 fn the_built_library_has_every_name() {
-    let library = library();
+    let library = library(VMCOMPUTE);
     for name in vmcompute::EXPORTS {
         // SAFETY: the symbol is looked at and not called.
         let found: Result<Symbol<'_, unsafe extern "system" fn()>, _> = unsafe { library.get(*name) };
@@ -29,7 +31,7 @@ fn the_built_library_has_every_name() {
 
 #[test]
 fn hns_is_asked_and_compute_systems_are_not() {
-    let library = library();
+    let (library, memory) = (library(VMCOMPUTE), library("libcomputenetwork.so"));
     let (mut out, mut result): (PWSTR, PWSTR) = (std::ptr::without_provenance_mut(8), std::ptr::null_mut());
     let get: Vec<u16> = hcn_abi::wide::encode("GET").unwrap();
     // SAFETY: the types are the API's; the places are locals; what comes back is read and freed once.
@@ -38,7 +40,7 @@ fn hns_is_asked_and_compute_systems_are_not() {
         let code = call(get.as_ptr(), get.as_ptr(), std::ptr::null(), &raw mut out);
         assert_eq!(code.cast_unsigned(), 0x8007_0424, "nothing is set up for this test");
         assert!(out.is_null());
-        let free: Symbol<'_, hcn_abi::CoTaskMemFree> = library.get("CoTaskMemFree").unwrap();
+        let free: Symbol<'_, hcn_abi::CoTaskMemFree> = memory.get("CoTaskMemFree").unwrap();
         let systems: Symbol<'_, Enumerate> = library.get("HcsEnumerateComputeSystems").unwrap();
         assert_eq!(systems(std::ptr::null(), &raw mut out, &raw mut result), 0);
         assert_eq!(hcn_abi::wide::decode(out, 16).as_deref(), Some("[]"));
