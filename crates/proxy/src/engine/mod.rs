@@ -332,6 +332,11 @@ impl Proxy {
         let _ = self.signals.waker.set(waker);
     }
 
+    /// Whether the last pass ran out of its time ([`Config::pass_time`]).
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
     /// The Services whose status may have changed since this was last asked.
     pub fn take_touched(&mut self) -> BTreeSet<ServiceKey> {
         std::mem::take(&mut self.touched)

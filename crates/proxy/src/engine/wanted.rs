@@ -251,6 +251,11 @@ impl Proxy {
         self.services.iter().map(|(key, service)| (key, &service.view))
     }
 
+    /// One of them.
+    pub fn service(&self, key: &ServiceKey) -> Option<&ServiceView> {
+        self.services.get(key).map(|service| &service.view)
+    }
+
     /// What the proxy knows about a Service.
     pub fn status(&self, key: &ServiceKey) -> Option<ServiceStatus> {
         let service = self.services.get(key)?;
