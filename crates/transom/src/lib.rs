@@ -9,5 +9,10 @@ pub mod commands;
 pub mod exit;
 pub mod install;
 pub mod logging;
+pub mod paths;
+pub mod signals;
 pub mod startup;
+pub mod stop;
+#[cfg(windows)]
+pub mod windows;
 pub mod world;

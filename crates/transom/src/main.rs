@@ -19,7 +19,7 @@ fn main() -> Exit {
         }
     };
     let origin = Origin { clock: Arc::new(SystemClock::default()), pid: std::process::id() };
-    if let Err(error) = logging::init(&cli.logging.settings(), origin) {
+    if let Err(error) = logging::init(&cli.logging.settings(cli.is_service()), origin) {
         return complain(&error);
     }
     for notice in cli.notices() {

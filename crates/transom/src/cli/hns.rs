@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::OutputArgs;
+use super::hns_at::HnsAt;
 #[cfg(unix)]
 use super::inputs::InputOptions;
 use super::inputs::{NodeArgs, OptionalInputArgs, Profile};
@@ -18,6 +19,20 @@ pub struct HnsCommand {
     /// What to do with the objects.
     #[command(subcommand)]
     pub action: HnsAction,
+}
+
+impl HnsCommand {
+    /// What is wrong with values that do not fit together.
+    pub(super) fn problems(&self) -> Vec<String> {
+        match &self.action {
+            HnsAction::List(list) => list.input.problems(&list.node),
+            HnsAction::Get(get) => get.input.problems(&get.node),
+            HnsAction::Delete(delete) => delete.input.problems(&delete.node),
+            #[cfg(unix)]
+            HnsAction::Serve(_) => Vec::new(),
+            HnsAction::Conformance(_) => Vec::new(),
+        }
+    }
 }
 
 /// What can be done with HNS's objects.
@@ -56,9 +71,9 @@ pub struct HnsConformance {
     /// What the report says of the machine, such as 10.0.20348.2700
     #[arg(long, value_name = "TEXT")]
     pub build: Option<String>,
-    /// The HNS of another process, instead of an emulated one: unix:PATH or token:FILE
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "profile")]
-    pub hns: Option<Address>,
+    /// The HNS to test: native for this Windows machine's, or another process': unix:PATH or token:FILE [default: an emulated one]
+    #[arg(long, value_name = "HNS", conflicts_with = "profile")]
+    pub hns: Option<HnsAt>,
     /// The Windows build that is emulated
     #[arg(long, value_name = "BUILD", value_enum, default_value = "ws2022")]
     pub profile: Profile,

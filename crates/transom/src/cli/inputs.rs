@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::hns_at::HnsAt;
 use super::kube_proxy::KubeProxyArgs;
 use super::values::{self, ManifestPath};
-use hnsd::Address;
 
 /// The largest manifest file that is read unless the user says otherwise: 90 MiB, some 200,000 endpoints as `kubectl`
 /// writes them.
@@ -35,20 +35,17 @@ pub struct InputArgs {
 pub struct OptionalInputArgs {
     /// Files and folders with manifests, or `-` for standard input: the cluster that describes the node
     ///
-    /// Without it, --state names the emulated HNS to work on, or --hns one in another process.
-    #[arg(short = 'f', long, value_name = "PATH", num_args = 1.., required_unless_present_any = ["state", "hns", "lab"])]
+    /// Without it, --state names the emulated HNS to work on, or --hns another one.
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1..)]
     pub manifests: Vec<ManifestPath>,
 
-    /// The HNS of another process, instead of one that is emulated here
+    /// The HNS to work on: native, emulated or the address of another process' [default: on Windows native, if nothing
+    /// is said of an emulated one; else emulated]
     ///
-    /// unix:PATH, or a path with a slash in it, is a Unix socket; token:FILE is a port whose address and token the server
-    /// has left in a file.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        conflicts_with_all = ["manifests", "state", "faults", "profile"]
-    )]
-    pub hns: Option<Address>,
+    /// native is the HNS of this Windows machine, emulated one in this process. An address is that of another process: unix:PATH,
+    /// or a path with a slash in it, is a Unix socket; token:FILE is a port whose address and token the server has left in a file.
+    #[arg(long, value_name = "HNS")]
+    pub hns: Option<HnsAt>,
 
     /// The HNS of a node of a lab that runs (`transom lab up`); with --node where it has several Windows nodes
     #[arg(
@@ -80,6 +77,29 @@ pub struct InputOptions {
     /// End with exit code 3 when any part of the input was refused; the rest is served all the same
     #[arg(long)]
     pub strict: bool,
+}
+
+impl OptionalInputArgs {
+    pub(super) fn problems(&self, node: &NodeArgs) -> Vec<String> {
+        let mut problems = HnsAt::problems(self.hns.as_ref(), node);
+        if let Some(hns @ (HnsAt::Native | HnsAt::Server(_))) = &self.hns
+            && !self.manifests.is_empty()
+        {
+            problems.push(format!(
+                "--hns {hns} cannot be used with '--manifests <PATH>...', which describe a node that is emulated here"
+            ));
+        }
+        let is_native = HnsAt::or_default_without(self.hns.as_ref(), node, &self.manifests) == HnsAt::Native;
+        let has_source = is_native || matches!(self.hns, Some(HnsAt::Server(_))) || self.lab.is_some();
+        if !has_source && self.manifests.is_empty() && node.state.is_none() {
+            problems.push(
+                "nothing says which HNS is meant; give --manifests <PATH>... for a node that is emulated here, --state <FILE> \
+                 for one of an earlier run, or --hns <HNS>"
+                    .to_owned(),
+            );
+        }
+        problems
+    }
 }
 
 impl InputArgs {
@@ -126,16 +146,32 @@ pub struct NodeArgs {
     pub faults: Option<PathBuf>,
 }
 
-/// The HNS of another process, for commands that also need the cluster.
+impl NodeArgs {
+    /// The flags that were given and concern an emulated HNS only.
+    pub(super) fn of_emulated(&self) -> Vec<&'static str> {
+        [
+            (self.profile.is_some(), "--profile <BUILD>"),
+            (self.state.is_some(), "--state <FILE>"),
+            (self.faults.is_some(), "--faults <FILE>"),
+        ]
+        .into_iter()
+        .filter_map(|(given, flag)| given.then_some(flag))
+        .collect()
+    }
+}
+
+/// Which HNS, for commands that also need the cluster.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Emulated node")]
-pub struct RemoteArgs {
-    /// The HNS of another process, instead of one that is emulated here
+#[command(next_help_heading = "HNS")]
+pub struct HnsArgs {
+    /// The HNS to work on: native, emulated or the address of another process' [default: on Windows native, if nothing
+    /// is said of an emulated one; else emulated]
     ///
-    /// unix:PATH, or a path with a slash in it, is a Unix socket; token:FILE is a port whose address and token the server
-    /// has left in a file. The node is set up by whoever runs that process.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["state", "faults", "profile"])]
-    pub hns: Option<Address>,
+    /// native is the HNS of this Windows machine, emulated one in this process. An address is that of another process: unix:PATH,
+    /// or a path with a slash in it, is a Unix socket; token:FILE is a port whose address and token the server has left in a file.
+    /// Only the node of an emulated HNS is set up by Transom; elsewhere a CNI plugin does that.
+    #[arg(long, value_name = "HNS")]
+    pub hns: Option<HnsAt>,
 }
 
 /// A kind of HNS network.

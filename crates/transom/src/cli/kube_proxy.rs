@@ -115,7 +115,6 @@ impl Table for WithoutEffect {
     const GLOBAL: bool = false;
     const SHOWN: bool = true;
     const ROWS: &'static [Row] = &[
-        row("windows-service", Kind::Bool, "the proxy runs in the foreground"),
         row("config", Kind::RefusedText, "a configuration file is not read yet; give its settings as flags"),
         row("write-config-to", Kind::RefusedText, "a configuration file is not written yet"),
         row("cleanup", Kind::RefusedBool, "kube-proxy refuses it on Windows too; see `transom hns delete`"),

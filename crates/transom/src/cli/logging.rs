@@ -1,10 +1,13 @@
 //! Logging flags, named as in Kubernetes' components.
 
-use clap::Args;
+use std::path::PathBuf;
+
 use clap::builder::RangedU64ValueParser;
+use clap::{ArgAction, Args};
 
 use super::ignored::{Ignored, Kind, Notice, Row, Table};
-use crate::logging::{Format, ModuleVerbosity, Settings, Verbosity};
+use super::values::go_bool;
+use crate::logging::{Destination, Format, ModuleVerbosity, Settings, Verbosity};
 
 /// How much is logged and how.
 #[derive(Debug, Args)]
@@ -29,6 +32,19 @@ pub struct LoggingArgs {
         global = true
     )]
     pub log_format: Format,
+
+    /// A file that log lines go to, instead of standard error
+    #[arg(long, value_name = "FILE", global = true)]
+    pub log_file: Option<PathBuf>,
+
+    /// How large the log file may become, in megabytes; then it becomes FILE.old and a new one begins. 0: any size
+    #[arg(long, value_name = "MB", default_value_t = 1800, global = true)]
+    pub log_file_max_size: u32,
+
+    /// Write warnings and errors to Windows' event log too, under the source transom [default: as a service without --log-file]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = go_bool, action = ArgAction::Set, global = true)]
+    pub log_eventlog: Option<bool>,
 
     #[command(flatten)]
     ignored: Ignored<WithoutEffect>,
@@ -61,9 +77,24 @@ impl LoggingArgs {
         self.ignored.notices().to_vec()
     }
 
-    /// The same, as the logging module takes it.
-    pub fn settings(&self) -> Settings {
+    /// What cannot be had here.
+    pub(super) fn problems(&self) -> Option<String> {
+        (self.log_eventlog == Some(true) && !cfg!(windows)).then(|| {
+            "--log-eventlog: only Windows has an event log; leave the flag out, or give --log-file <FILE>"
+                .to_owned()
+        })
+    }
+
+    /// The same, as the logging module takes it. A service has no standard error that anybody reads.
+    pub fn settings(&self, as_service: bool) -> Settings {
+        const MEGABYTE: u64 = 1024 * 1024;
+        let most = Some(u64::from(self.log_file_max_size) * MEGABYTE).filter(|most| *most > 0);
         Settings {
+            destination: self
+                .log_file
+                .clone()
+                .map_or(Destination::StandardError, |path| Destination::File { path, most }),
+            event_log: self.log_eventlog.unwrap_or(as_service && self.log_file.is_none()),
             verbosity: Verbosity { everywhere: self.verbosity, modules: self.vmodule.clone() },
             format: self.log_format,
         }

@@ -5,6 +5,7 @@
 
 pub mod completions;
 pub mod hns;
+pub mod hns_at;
 mod ignored;
 pub mod inputs;
 pub mod install;
@@ -15,6 +16,7 @@ pub mod logging;
 pub mod services;
 pub mod traffic;
 pub mod values;
+pub mod windows;
 #[cfg(target_os = "linux")]
 pub mod wine;
 
@@ -119,9 +121,12 @@ pub struct ProxyCommand {
     /// The node.
     #[command(flatten)]
     pub node: inputs::NodeArgs,
-    /// The HNS of another process.
+    /// Which HNS.
     #[command(flatten)]
-    pub remote: inputs::RemoteArgs,
+    pub hns: inputs::HnsArgs,
+    /// Services and priorities of Windows.
+    #[command(flatten)]
+    pub windows: windows::WindowsArgs,
     /// Bring HNS to what is wanted once, print what was done, and end
     #[arg(long, help_heading = "Input")]
     pub once: bool,
@@ -139,9 +144,12 @@ pub struct PlanCommand {
     /// The node.
     #[command(flatten)]
     pub node: inputs::NodeArgs,
-    /// The HNS of another process.
+    /// Which HNS.
     #[command(flatten)]
-    pub remote: inputs::RemoteArgs,
+    pub hns: inputs::HnsArgs,
+    /// Services and priorities of Windows.
+    #[command(flatten)]
+    pub windows: windows::WindowsArgs,
     /// The form of what is printed.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -191,20 +199,28 @@ impl Cli {
         Err(command.error(ErrorKind::ValueValidation, problems.join("\nerror: ")))
     }
 
+    /// Whether this process is a service of Windows'.
+    pub fn is_service(&self) -> bool {
+        matches!(&self.command, Command::Proxy(proxy) if proxy.windows.as_service())
+    }
+
     /// What is wrong with values that each parse but do not fit together.
     fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = self.logging.problems().into_iter().collect();
         match &self.command {
             Command::Proxy(proxy) => {
                 problems.extend(proxy.input.problems(&proxy.flags));
+                problems.extend(hns_at::HnsAt::problems(proxy.hns.hns.as_ref(), &proxy.node));
                 problems.extend(proxy.flags.problems());
+                problems.extend(proxy.windows.problems(proxy.once));
             }
             Command::Plan(plan) => {
                 problems.extend(plan.input.problems(&plan.flags));
+                problems.extend(hns_at::HnsAt::problems(plan.hns.hns.as_ref(), &plan.node));
                 problems.extend(plan.flags.problems());
             }
-            Command::Hns(_)
-            | Command::Services(_)
+            Command::Hns(hns) => problems.extend(hns.problems()),
+            Command::Services(_)
             | Command::Trace(_)
             | Command::Capture(_)
             | Command::Vfp(_)
@@ -220,8 +236,14 @@ impl Cli {
     pub fn notices(&self) -> Vec<Notice> {
         let mut notices = self.logging.notices();
         match &self.command {
-            Command::Proxy(proxy) => notices.extend(proxy.flags.notices()),
-            Command::Plan(plan) => notices.extend(plan.flags.notices()),
+            Command::Proxy(proxy) => {
+                notices.extend(proxy.windows.notices(true));
+                notices.extend(proxy.flags.notices());
+            }
+            Command::Plan(plan) => {
+                notices.extend(plan.windows.notices(false));
+                notices.extend(plan.flags.notices());
+            }
             Command::Hns(_)
             | Command::Services(_)
             | Command::Trace(_)

@@ -8,7 +8,7 @@ use super::services::{ServiceSelector, ServicesAction};
 use super::values::{ManifestPath, NodePortAddress};
 use super::*;
 use crate::exit::Exit;
-use crate::logging::Format;
+use crate::logging::{Destination, Format};
 
 /// Splits at spaces; enough for the lines of these tests.
 fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -55,6 +55,11 @@ fn the_forms_of_the_manual() {
         "hns list all --hns /run/hns.sock",
         "hns delete network 0f0f0f0f-0000-4000-8000-000000000001 --hns token:/run/hns.token",
         "proxy -f a.yaml --node win-1 --hns unix:/run/hns.sock",
+        "proxy -f a.yaml --hns emulated --state hns.db --profile ws2019 --faults f",
+        "hns list all --hns emulated --state hns.db",
+        "hns conformance --hns emulated",
+        "proxy -f a.yaml --windows-service-name transom --windows-priorityclass ABOVE_NORMAL_PRIORITY_CLASS",
+        "plan -f a.yaml --windows-service=false --log-file t.log --log-file-max-size 0 --log-eventlog=false",
         "plan -f a.yaml --hns unix:/run/hns.sock -o json",
         "hns serve --listen token:/run/hns.token --listen unix:/run/hns.sock --profile ws2025 --state hns.db",
         "hns serve --listen /run/hns.sock -f a.yaml --node win-1 --network l2bridge",
@@ -93,7 +98,6 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("proxy", "--manifests <PATH>..."),
         ("plan --node win-1", "--manifests <PATH>..."),
         ("services list", "--manifests <PATH>..."),
-        ("hns list all", "--manifests <PATH>..."),
         (
             "hns list routes --state f",
             "[possible values: networks, endpoints, namespaces, loadbalancers, all]",
@@ -118,6 +122,12 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("proxy -f a --hns /s --faults f", "cannot be used with '--faults <FILE>'"),
         ("plan -f a --hns /s --profile ws2019", "cannot be used with '--profile <BUILD>'"),
         ("proxy -f a --hns lab", "give unix:PATH or a path with a /"),
+        ("proxy -f a --hns lab", "give native, emulated, or an address"),
+        ("hns list all --hns emulated", "give --manifests <PATH>..."),
+        ("proxy -f a --windows-priorityclass HIGH", "HIGH_PRIORITY_CLASS"),
+        ("proxy -f a --windows-service-name a/b", "neither / nor"),
+        ("proxy -f a --windows-service-name=", "1 to 256 characters"),
+        ("proxy -f a --log-file-max-size -1", "unexpected argument"),
         ("proxy -f a --hns tcp:10.0.0.1:80", "loopback"),
         ("services list -f a --hns /s", "unexpected argument '--hns'"),
         ("proxy -f a --network vxlan", "[possible values: overlay, l2bridge]"),
@@ -178,6 +188,50 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         let text = error.to_string();
         assert!(text.contains(complaint), "{line}: {text}");
         assert!(error.use_stderr(), "{line} is {:?}", Exit::Usage);
+    }
+}
+
+#[test]
+fn what_only_windows_has_is_refused_or_told_elsewhere() {
+    if cfg!(windows) {
+        parsed("proxy -f a --hns native --windows-service --log-eventlog");
+        parsed("hns list all");
+        parsed("plan -f a --hns native");
+        let error = parse("proxy -f a --once --windows-service").expect_err("a service stays").to_string();
+        assert!(error.contains("a service stays"), "{error}");
+        assert_eq!(parsed("proxy -f a --windows-service").notices(), []);
+        assert_eq!(parsed("plan -f a --windows-service").notices()[0].flag, "--windows-service");
+        let native = proxy("--windows-service");
+        assert!(native.windows.as_service());
+        let cli = parsed("proxy -f a --windows-service");
+        assert!(cli.logging.settings(cli.is_service()).event_log);
+        return;
+    }
+    for (line, complaint) in [
+        ("proxy -f a --hns native", "only a Windows machine has an HNS of its own"),
+        ("hns list all", "give --manifests <PATH>..."),
+        ("plan -f a --log-eventlog", "only Windows has an event log"),
+    ] {
+        let text = parse(line).expect_err(line).to_string();
+        assert!(text.contains(complaint), "{line}: {text}");
+    }
+    let cli = parsed("proxy -f a --windows-service");
+    assert!(!cli.is_service() && !cli.logging.settings(cli.is_service()).event_log);
+}
+
+#[test]
+fn where_lines_go() {
+    for (flags, wanted) in [
+        ("", Destination::StandardError),
+        ("--log-file a.log", Destination::File { path: "a.log".into(), most: Some(1800 << 20) }),
+        (
+            "--log-file a.log --log-file-max-size 5",
+            Destination::File { path: "a.log".into(), most: Some(5 << 20) },
+        ),
+        ("--log-file a.log --log-file-max-size 0", Destination::File { path: "a.log".into(), most: None }),
+    ] {
+        let settings = parsed(&format!("plan -f a {flags}")).logging.settings(false);
+        assert_eq!((settings.destination, settings.event_log), (wanted, false), "{flags}");
     }
 }
 
@@ -279,7 +333,7 @@ fn values_reach_their_fields() {
 
 #[test]
 fn flags_without_effect_are_accepted_and_told() {
-    let line = "proxy -f a --kubeconfig k --master m --windows-service --cleanup=false --config= \
+    let line = "proxy -f a --kubeconfig k --master m --cleanup=false --config= \
                 --kube-api-qps 5.5 --kube-api-burst 10 --oom-score-adj -998 --profiling=false --conntrack-min 0 \
                 --metrics-bind-address 127.0.0.1 --metrics-port 10249 --ipvs-sync-period 30s --masquerade-all \
                 --detect-local-mode NodeCIDR --cluster-cidr 10.0.0.0/8 --config-sync-period 15m \
@@ -291,7 +345,6 @@ fn flags_without_effect_are_accepted_and_told() {
         flags,
         [
             "--log-flush-frequency",
-            "--windows-service",
             "--kubeconfig",
             "--master",
             "--kube-api-qps",
@@ -364,7 +417,7 @@ fn services_that_a_person_means() {
 #[test]
 fn logging_flags_in_both_places() {
     for line in ["-v 3 --log-format json plan -f a", "plan -f a -v=3 --logging-format=json"] {
-        let settings = parsed(line).logging.settings();
+        let settings = parsed(line).logging.settings(false);
         assert_eq!((settings.verbosity.everywhere, settings.format), (3, Format::Json), "{line}");
     }
 }

@@ -8,9 +8,11 @@ use hcn_conformance::{Options, Report, Scope};
 use hns::{Hns, Profile};
 use serde_json::{Value, json};
 
-use super::{render, session};
+use super::node_hns::OtherHns;
+use super::render;
 use crate::cli::Output;
 use crate::cli::hns::{ConformanceScope, HnsConformance};
+use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs;
 use crate::exit::Exit;
 
@@ -46,9 +48,14 @@ pub(super) fn run(command: &HnsConformance) -> anyhow::Result<Exit> {
 }
 
 fn target(command: &HnsConformance) -> anyhow::Result<Target> {
-    if let Some(address) = &command.hns {
-        let hns = Arc::new(session::connect(address, "conformance")?);
-        return Ok(Target { hns, about: json!({ "kind": "remote", "address": address.to_string() }) });
+    if let Some(at) = &command.hns
+        && let Some(other) = OtherHns::open(at, "conformance")?
+    {
+        let about = match at {
+            HnsAt::Server(address) => json!({ "kind": "remote", "address": address.to_string() }),
+            HnsAt::Native | HnsAt::Emulated => json!({ "kind": at.to_string() }),
+        };
+        return Ok(Target { hns: other.actor("conformance"), about });
     }
     let profile = match command.profile {
         inputs::Profile::Ws2019 => Profile::Ws2019,

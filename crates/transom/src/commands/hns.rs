@@ -1,4 +1,4 @@
-//! `transom hns`: the objects of the emulated HNS or of one in another process, in tables, documents and `hnsdiag`'s forms.
+//! `transom hns`: the objects of an HNS, this machine's, an emulated one or one in another process, in tables, documents and `hnsdiag`'s forms.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,12 +13,15 @@ use serde_json::Value;
 use serde_json::ser::Formatter;
 
 use super::lab;
-use super::session::{self, Asked};
+use super::node_hns::{self, OtherHns};
+use super::session::Asked;
 use super::{proxy as proxy_command, render};
 use crate::cli::Output;
 use crate::cli::hns::{HnsAction, HnsCommand, HnsDelete, HnsGet, HnsList, Kind, ListKind, ListOutput};
+use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs::{NodeArgs, OptionalInputArgs};
 use crate::exit::Exit;
+use crate::stop::Stop;
 
 pub(super) fn run(command: &HnsCommand) -> anyhow::Result<Exit> {
     match &command.action {
@@ -31,18 +34,18 @@ pub(super) fn run(command: &HnsCommand) -> anyhow::Result<Exit> {
     }
 }
 
-/// The HNS to work on: another process', what `--state` holds, or, from manifests, the node set up and its Services
+/// The HNS to work on: this machine's, another process', what `--state` holds, or, from manifests, the node set up and its Services
 /// programmed.
 fn open(input: &OptionalInputArgs, node: &NodeArgs) -> anyhow::Result<(Arc<dyn Hcn>, Exit)> {
     if let Some(lab) = &input.lab {
         let address = lab::hns(lab, input.common.node.as_deref())?;
-        return Ok((Arc::new(session::connect(&address, "operator")?), Exit::Success));
+        return Ok((Arc::new(node_hns::connect(&address, "operator")?), Exit::Success));
     }
-    if let Some(address) = &input.hns {
-        return Ok((Arc::new(session::connect(address, "operator")?), Exit::Success));
+    let at = HnsAt::or_default_without(input.hns.as_ref(), node, &input.manifests);
+    if let Some(other) = OtherHns::open(&at, "operator")? {
+        return Ok((other.actor("operator"), Exit::Success));
     }
-    let asked =
-        Asked { manifests: &input.manifests, options: &input.common, node, remote: None, flags: None };
+    let asked = Asked { manifests: &input.manifests, options: &input.common, node, hns: &at, flags: None };
     if input.manifests.is_empty() {
         if let Some(state) = node.state.as_ref().filter(|state| !state.exists()) {
             bail!("there is no file {}; `transom proxy --state` makes one", state.display());
@@ -50,7 +53,7 @@ fn open(input: &OptionalInputArgs, node: &NodeArgs) -> anyhow::Result<(Arc<dyn H
         return Ok((Arc::new(asked.open_hns(asked.profile(None), None)?), Exit::Success));
     }
     let mut session = asked.session(|hcn| hcn)?;
-    proxy_command::bring(&mut session);
+    proxy_command::bring(&mut session, &Stop::new());
     let exit = session.input_exit();
     Ok((session.hns.actor("operator"), exit))
 }

@@ -1,19 +1,21 @@
 //! Staying: edits of the manifests are applied, HNS is checked, failures are tried again, until the process is told to
 //! stop. The passes run on a thread of their own, so that stopping works while HNS hangs.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use services::source::manifests::{Input, Update, Watcher};
 
 use super::session::{Session, report_problems};
 use super::{proxy, render};
 use crate::exit::Exit;
+use crate::stop::Stop;
 
-/// How long a pass that is under way is waited for when the process is told to stop.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a pass that is under way is waited for when the process is told to stop: Windows gives a closed console five seconds.
+const GRACE: Duration = Duration::from_secs(4);
 
 enum Event {
     Edited(Update),
@@ -24,17 +26,53 @@ enum Event {
     Stop,
 }
 
-/// Stays until SIGINT, SIGTERM or a closed console.
-pub(super) fn stay(mut session: Session, min_period: Duration) -> anyhow::Result<Exit> {
+/// Does a command's work on a thread of its own until it is done. When somebody asks to stop, it gets a while to end by itself; then it
+/// is left alone, as HNS may hang.
+pub(super) fn apart(
+    stop: &Stop,
+    work: impl FnOnce(&Stop) -> anyhow::Result<Exit> + Send + 'static,
+) -> anyhow::Result<Exit> {
+    enum Word {
+        Done(anyhow::Result<Exit>),
+        Stop,
+    }
+    let (words, heard) = mpsc::channel();
+    let asked = words.clone();
+    stop.when_asked(move || {
+        // Whoever listens is gone when the work is done.
+        let _ = asked.send(Word::Stop);
+    });
+    let for_work = stop.clone();
+    thread::Builder::new()
+        .name("passes".to_owned())
+        .spawn(move || {
+            // A panic is told too, by its end of the channel: the hook has said what it was.
+            let result = panic::catch_unwind(AssertUnwindSafe(|| work(&for_work)));
+            let result =
+                result.unwrap_or_else(|_| Err(anyhow!("the thread of the passes has ended by a panic")));
+            // Nobody waits any more when the grace is over.
+            let _ = words.send(Word::Done(result));
+        })
+        .context("cannot start the thread of the passes")?;
+    // Both ends are held by threads that send before they go.
+    if let Word::Done(result) = heard.recv().context("the thread of the passes has ended without a word")? {
+        return result;
+    }
+    if let Ok(Word::Done(result)) = heard.recv_timeout(GRACE) {
+        return result;
+    }
+    tracing::warn!("A call of HNS is still under way; ending without it");
+    Ok(Exit::Success)
+}
+
+/// Stays until somebody asks to stop.
+pub(super) fn stay(mut session: Session, min_period: Duration, stop: &Stop) -> anyhow::Result<Exit> {
     let (events, inbox) = mpsc::channel();
-    let (stop, stopped) = mpsc::channel();
-    let for_handler = events.clone();
-    ctrlc::set_handler(move || {
-        // Whoever listens is gone when the process ends anyway.
-        let _ = for_handler.send(Event::Stop);
-        let _ = stop.send(());
-    })
-    .context("cannot handle the signal to stop")?;
+    let for_stop = events.clone();
+    stop.when_asked(move || {
+        // The passes have ended when nobody listens.
+        let _ = for_stop.send(Event::Stop);
+    });
     let exit = session.input_exit();
     let for_waker = events.clone();
     session.driver.proxy_mut().set_waker(Box::new(move || {
@@ -44,35 +82,10 @@ pub(super) fn stay(mut session: Session, min_period: Duration) -> anyhow::Result
     if let Some(manifests) = session.manifests.take()
         && manifests.inputs().iter().any(|input| *input != Input::Stdin)
     {
-        watch(manifests, events.clone())?;
+        watch(manifests, events)?;
         render::print("Watching the manifests; press Ctrl-C to end.\n")?;
     }
-    let (done, finished) = mpsc::channel();
-    thread::Builder::new()
-        .name("passes".to_owned())
-        .spawn(move || {
-            let result = serve(&mut session, &inbox, min_period);
-            // Nobody waits any more when the grace is over.
-            let _ = done.send(result);
-        })
-        .context("cannot start the thread of the passes")?;
-    loop {
-        // The passes end by themselves, or the process is told to stop and gives them a while.
-        match finished.recv_timeout(Duration::from_millis(200)) {
-            Ok(result) => return result.map(|()| exit),
-            Err(RecvTimeoutError::Disconnected) => {
-                anyhow::bail!("the thread of the passes has ended by a panic")
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if stopped.try_recv().is_ok() {
-            if let Ok(result) = finished.recv_timeout(GRACE) {
-                return result.map(|()| exit);
-            }
-            tracing::warn!("A call of HNS is still under way; ending without it");
-            return Ok(exit);
-        }
-    }
+    serve(&mut session, &inbox, min_period).map(|()| exit)
 }
 
 /// Reads edited files on a thread of its own.

@@ -10,9 +10,10 @@ mod lab;
 #[path = "no_lab.rs"]
 mod lab;
 mod live;
+mod node_hns;
 mod plan;
 mod progress;
-mod proxy;
+pub mod proxy;
 mod render;
 #[cfg(unix)]
 mod serve;
@@ -24,8 +25,29 @@ mod vfp;
 
 use std::io;
 
-use crate::cli::{Cli, Command, completions};
+use crate::cli::{Cli, Command, ProxyCommand, completions};
 use crate::exit::Exit;
+use crate::signals;
+use crate::stop::Stop;
+
+/// Runs the proxy: in the console, or for Windows' service manager.
+fn run_proxy(command: ProxyCommand) -> anyhow::Result<Exit> {
+    #[cfg(windows)]
+    {
+        if let Some(class) = command.windows.priority() {
+            crate::windows::priority::set(class)?;
+        }
+        if command.windows.as_service() {
+            return crate::windows::service::run(command);
+        }
+    }
+    let stop = Stop::new();
+    // With `--once` a signal ends the process, as its work is not done then.
+    if !command.once {
+        signals::ask_on_signals(&stop)?;
+    }
+    proxy::run(command, &stop)
+}
 
 /// Runs the command that the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Exit> {
@@ -34,7 +56,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
             completions::write(&wanted, &mut io::stdout().lock())?;
             Ok(Exit::Success)
         }
-        Command::Proxy(command) => proxy::run(&command),
+        Command::Proxy(command) => run_proxy(command),
         Command::Plan(command) => plan::run(&command),
         Command::Services(command) => services::run(&command),
         Command::Hns(command) => hns::run(&command),

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::session::Asked;
 use super::{proxy as proxy_command, render};
+use crate::cli::hns_at::HnsAt;
 use crate::cli::{Output, PlanCommand};
 use crate::exit::Exit;
 
@@ -31,7 +32,7 @@ pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
         manifests: &command.input.manifests,
         options: &command.input.common,
         node: &command.node,
-        remote: command.remote.hns.as_ref(),
+        hns: &HnsAt::or_default(command.hns.hns.as_ref(), &command.node),
         flags: Some(&command.flags),
     };
     // Setting the node up writes; a copy of the state takes that, so that the state itself stays as it is.

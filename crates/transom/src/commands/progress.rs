@@ -28,6 +28,7 @@ impl Progress {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl Progress {
     /// Says what is being done now.
     pub(super) fn say(&self, what: &str) {

@@ -3,47 +3,62 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use hcn::time::{Clock, SystemClock};
 use proxy::status::{FrontendState, Report};
 
+use super::node_hns::OtherHns;
 use super::progress::Progress;
 use super::session::{self, Asked, Session};
-use super::{live, render};
+use super::{live, node_hns, render};
 use crate::cli::ProxyCommand;
+use crate::cli::hns_at::HnsAt;
 use crate::exit::Exit;
+use crate::stop::Stop;
 
 /// How often a failing object is tried again before `--once` gives up.
 const TRIES: usize = 5;
 
-pub(super) fn run(command: &ProxyCommand) -> anyhow::Result<Exit> {
-    let asked = Asked {
+/// Runs until the work is done or, without `--once`, until somebody asks to stop.
+pub fn run(command: ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
+    if !command.once {
+        return live::apart(stop, move |stop| stay(&command, stop));
+    }
+    let at = HnsAt::or_default(command.hns.hns.as_ref(), &command.node);
+    let mut session = asked(&command, &at).session(|hcn| hcn)?;
+    render::print(&heading(&session))?;
+    let report = bring(&mut session, stop);
+    render::print(&told(&session, &report))?;
+    let exit = session.input_exit();
+    Ok(if report.is_settled() { exit } else { exit.and(Exit::Degraded) })
+}
+
+fn asked<'a>(command: &'a ProxyCommand, hns: &'a HnsAt) -> Asked<'a> {
+    Asked {
         manifests: &command.input.manifests,
         options: &command.input.common,
         node: &command.node,
-        remote: command.remote.hns.as_ref(),
+        hns,
         flags: Some(&command.flags),
-    };
-    if !command.once
-        && let Some(address) = asked.remote
-    {
-        session::await_server(address)?;
-        let clock = SystemClock::default();
-        let pause = |pause| {
-            clock.sleep(pause);
-            false
-        };
-        session::await_network(&session::connect(address, "proxy")?, &asked.network_pattern()?, pause)?;
     }
-    let mut session = asked.session(|hcn| hcn)?;
+}
+
+/// Sets up, does the first pass, and stays.
+fn stay(command: &ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
+    let at = HnsAt::or_default(command.hns.hns.as_ref(), &command.node);
+    if !node_hns::wait_for(&at, stop)? {
+        return Ok(Exit::Success);
+    }
+    if let Some(other) = OtherHns::open(&at, "proxy")? {
+        let pattern = asked(command, &at).network_pattern()?;
+        if !session::await_network(&*other.actor("proxy"), &pattern, |pause| stop.pause(pause))? {
+            return Ok(Exit::Success);
+        }
+    }
+    let mut session = asked(command, &at).session(|hcn| hcn)?;
     render::print(&heading(&session))?;
-    let report = bring(&mut session);
+    let report = bring(&mut session, stop);
     render::print(&told(&session, &report))?;
-    let exit = session.input_exit();
-    if command.once {
-        return Ok(if report.is_settled() { exit } else { exit.and(Exit::Degraded) });
-    }
     ready();
-    live::stay(session, command.flags.iptables_min_sync_period)
+    live::stay(session, command.flags.iptables_min_sync_period, stop)
 }
 
 /// Says that the first pass is done to a service manager that asked for it (sd_notify(3)).
@@ -55,7 +70,7 @@ fn ready() {
 }
 
 /// Passes until HNS holds what is wanted, or what fails has failed a few times.
-pub(super) fn bring(session: &mut Session) -> Report {
+pub(super) fn bring(session: &mut Session, stop: &Stop) -> Report {
     let _progress = Progress::start("Bringing HNS to what the Services want:", Some(session.watch.clone()));
     let mut all = session.driver.pass();
     for _ in 1..TRIES {
@@ -63,7 +78,9 @@ pub(super) fn bring(session: &mut Session) -> Report {
             break;
         }
         let wait = session.driver.next_wakeup().saturating_sub(session.clock.now());
-        session.clock.sleep(wait.min(std::time::Duration::from_secs(5)));
+        if stop.pause(wait.min(std::time::Duration::from_secs(5))) {
+            break;
+        }
         let report = session.driver.pass();
         all.changes.extend(report.changes);
         all.repairs += report.repairs;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::session::Asked;
 use crate::cli::hns::HnsServe;
+use crate::cli::hns_at::HnsAt;
 use crate::exit::Exit;
 
 /// How long calls under way may take when the server ends.
@@ -42,7 +43,7 @@ pub(super) fn run(command: &HnsServe) -> anyhow::Result<Exit> {
         manifests: &command.manifests,
         options: &command.input,
         node: &command.node,
-        remote: None,
+        hns: &HnsAt::Emulated,
         flags: None,
     };
     let hns = if command.manifests.is_empty() {

@@ -13,6 +13,7 @@ use services::{LeftOut, ServicePort, ServiceView, SkipReason};
 use super::render;
 use super::session::{Asked, Session};
 use crate::cli::Output;
+use crate::cli::hns_at::HnsAt;
 use crate::cli::services::{ServiceSelector, ServicesAction, ServicesCommand};
 use crate::exit::Exit;
 
@@ -60,8 +61,13 @@ fn look(
     input: &crate::cli::inputs::InputArgs,
     node: &crate::cli::inputs::NodeArgs,
 ) -> anyhow::Result<Session> {
-    let asked =
-        Asked { manifests: &input.manifests, options: &input.common, node, remote: None, flags: None };
+    let asked = Asked {
+        manifests: &input.manifests,
+        options: &input.common,
+        node,
+        hns: &HnsAt::Emulated,
+        flags: None,
+    };
     // What is shown depends on the cluster and the build; a stored HNS is not opened for it, nor written.
     let mut session = asked.session_at(None, |hcn| Arc::new(DryRun::new(hcn)) as Arc<dyn Hcn>)?;
     session.driver.pass();

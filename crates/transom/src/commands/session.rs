@@ -1,7 +1,6 @@
 //! Puts one run together: manifests → cluster → emulated node → proxy. Every command that works on a node starts
 //! here, so that they all see the same.
 
-use std::fmt;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -10,22 +9,24 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hcn::time::{Clock, SeededEntropy, SystemClock};
-use hcn::{ErrorClass, Feature, Hcn, Version};
+use hcn::{Feature, Hcn, Version};
 use hns::faults::FaultPlan;
 use hns::{Adapter, DynamicPorts, Hns, Mac, Options, Profile, StoreKind};
-use hnsd::{Address, Remote};
 use ipnet::IpNet;
-use node::{Furnisher, NetworkKind, NodeSpec};
+use node::{NetworkKind, NodeSpec};
 use proxy::meter::{Metered, Watch};
 use proxy::status::{ConditionReason, ProxyCondition};
 use proxy::{Config, Driver, Interface, NodePortAddresses, Proxy};
 use services::source::manifests::{self, Input, Manifests, Touched};
 use services::{Change, Cluster, IpFamily, Perspective};
 
+use super::node_hns::{NodeHns, OtherHns};
+use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
 use crate::cli::kube_proxy::KubeProxyArgs;
 use crate::cli::values::{ManifestPath, NodePortAddress};
 use crate::exit::Exit;
+use crate::paths;
 use crate::startup::{self, NetworkPattern, State};
 use crate::world::profile_of_build;
 
@@ -34,8 +35,8 @@ pub(super) struct Asked<'a> {
     pub(super) manifests: &'a [ManifestPath],
     pub(super) options: &'a InputOptions,
     pub(super) node: &'a NodeArgs,
-    /// The HNS of another process, if not one of this process' own.
-    pub(super) remote: Option<&'a Address>,
+    /// Which HNS.
+    pub(super) hns: &'a HnsAt,
     pub(super) flags: Option<&'a KubeProxyArgs>,
 }
 
@@ -62,78 +63,6 @@ pub(super) struct Session {
     pub(super) strict: bool,
     pub(super) watch: Watch,
     pub(super) clock: Arc<dyn Clock>,
-}
-
-/// The node's HNS.
-pub(super) enum NodeHns {
-    /// Emulated in this process, which also sets the node up.
-    Emulated(Hns, Profile),
-    /// In another process, set up by whoever runs that.
-    Remote(Remote, Version),
-}
-
-impl NodeHns {
-    pub(super) fn actor(&self, name: &str) -> Arc<dyn Hcn> {
-        match self {
-            Self::Emulated(hns, _) => Arc::new(hns.actor(name)),
-            Self::Remote(remote, _) => Arc::new(remote.actor(name)),
-        }
-    }
-
-    /// Its version, as last known.
-    pub(super) fn version(&self) -> Version {
-        match self {
-            Self::Emulated(_, profile) => profile.version(),
-            Self::Remote(_, version) => *version,
-        }
-    }
-
-    /// Makes HNS follow a node's facts; one of another process is not ours to set up.
-    fn furnish(&self, spec: &NodeSpec) -> anyhow::Result<node::Furnished> {
-        match self {
-            Self::Emulated(..) => Ok(Furnisher::new(self.actor("cni")).furnish(spec)?),
-            Self::Remote(..) => Ok(node::Furnished::default()),
-        }
-    }
-}
-
-impl fmt::Display for NodeHns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Emulated(_, profile) => write!(f, "emulated HNS {} ({profile})", profile.version()),
-            Self::Remote(remote, version) => write!(f, "HNS {version} at {}", remote.address()),
-        }
-    }
-}
-
-/// Connects to the HNS of another process.
-pub(super) fn connect(address: &Address, actor: &str) -> Result<Remote, hnsd::ConnectError> {
-    Remote::connect(address.clone(), hnsd::Options::actor(actor))
-}
-
-/// Waits until the HNS of another process can be asked: its process may start after this one. What waiting does not
-/// mend is an error.
-pub(super) fn await_server(address: &Address) -> anyhow::Result<()> {
-    const PAUSE: Duration = Duration::from_secs(1);
-    let clock = SystemClock::default();
-    let remote = Remote::new(address.clone(), hnsd::Options::actor("proxy"));
-    let mut is_told = false;
-    loop {
-        let error = match remote.greeting() {
-            Ok(_) => match remote.version() {
-                Ok(_) => return Ok(()),
-                Err(error) if error.class() == ErrorClass::Unavailable => anyhow::Error::new(error),
-                Err(error) => return Err(error).with_context(|| format!("HNS at {address}")),
-            },
-            Err(error) if error.may_pass() => error.into(),
-            Err(error) => return Err(error.into()),
-        };
-        if !is_told {
-            tracing::warn!(error = %format!("{error:#}"), "Waiting for HNS");
-            is_told = true;
-        }
-        clock.sleep(PAUSE);
-    }
 }
 
 /// Waits until the network of an HNS that others set up is there, and says what it waits for whenever that changes.
@@ -163,7 +92,7 @@ impl Asked<'_> {
             .iter()
             .map(|path| match path {
                 ManifestPath::StandardInput => Input::Stdin,
-                ManifestPath::Path(path) => Input::Path(path.clone()),
+                ManifestPath::Path(path) => Input::Path(paths::resolve(path)),
             })
             .collect();
         let options = manifests::Options { max_bytes: self.options.max_manifest_bytes };
@@ -261,7 +190,8 @@ impl Asked<'_> {
     /// The faults that are asked for.
     pub(super) fn faults(&self) -> anyhow::Result<Option<FaultPlan>> {
         let Some(path) = &self.node.faults else { return Ok(None) };
-        let text = std::fs::read_to_string(path).with_context(|| format!("fault plan {}", path.display()))?;
+        let text = std::fs::read_to_string(paths::resolve(path))
+            .with_context(|| format!("fault plan {}", path.display()))?;
         Ok(Some(FaultPlan::from_yaml(&text).with_context(|| format!("fault plan {}", path.display()))?))
     }
 
@@ -291,7 +221,7 @@ impl Asked<'_> {
         let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
         let spec = NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)?;
         let hns = self.open_hns(profile, Some(&spec))?;
-        Furnisher::new(Arc::new(hns.actor("cni"))).furnish(&spec)?;
+        node::Furnisher::new(Arc::new(hns.actor("cni"))).furnish(&spec)?;
         Ok(hns)
     }
 
@@ -315,12 +245,11 @@ impl Asked<'_> {
             NodeSpec::of(&loaded.cluster, &name, self.kind(), network, root, dual_stack)
         };
         let mut pattern = None;
-        let (hns, spec) = if let Some(address) = self.remote {
-            let remote = connect(address, "proxy")?;
-            let version = remote.version().with_context(|| format!("HNS at {address}"))?;
-            let (network, found_by) = self.network_of(&remote)?;
+        let (hns, spec) = if let Some(other) = OtherHns::open(self.hns, "proxy")? {
+            let version = other.version()?;
+            let (network, found_by) = self.network_of(&*other.actor("proxy"))?;
             pattern = Some(found_by);
-            (NodeHns::Remote(remote, version), spec(version, &network)?)
+            (NodeHns::Other(other, version), spec(version, &network)?)
         } else {
             let profile = self.profile(build.as_deref());
             let spec = spec(profile.version(), &self.network_name())?;

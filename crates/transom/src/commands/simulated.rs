@@ -5,6 +5,7 @@ use node::app::{Exchange, Request, Transport};
 use node::sim::{Client, Settings};
 
 use super::session::Asked;
+use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs::NodeArgs;
 use crate::cli::traffic::{ClusterArgs, Flow, Origin, Protocol, SimulationArgs};
 use crate::exit::Exit;
@@ -28,8 +29,13 @@ impl Simulated {
         if node.state.is_some() {
             bail!("--state keeps one node's HNS; this command makes a whole cluster in memory: leave it out");
         }
-        let asked =
-            Asked { manifests: &input.manifests, options: &input.common, node, remote: None, flags: None };
+        let asked = Asked {
+            manifests: &input.manifests,
+            options: &input.common,
+            node,
+            hns: &HnsAt::Emulated,
+            flags: None,
+        };
         let loaded = asked.load()?;
         let kind = asked.kind();
         let plan = Plan {

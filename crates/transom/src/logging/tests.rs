@@ -30,7 +30,7 @@ fn logged(settings: &Settings, work: impl FnOnce()) -> String {
     clock.advance(Duration::from_micros(1_764_445_629_123_456));
     let origin = Origin { clock: Arc::new(clock), pid: 1234 };
     let writer = sink.clone();
-    let subscriber = subscriber(settings, origin, move || writer.clone());
+    let subscriber = subscriber(settings, origin, move || writer.clone(), None);
     tracing::subscriber::with_default(subscriber, work);
     let bytes = sink.0.lock().expect("no writer panicked").clone();
     mask_lines(&String::from_utf8(bytes).expect("log lines are UTF-8"))
@@ -50,7 +50,7 @@ fn mask_lines(text: &str) -> String {
 }
 
 fn verbose(everywhere: u8, format: Format) -> Settings {
-    Settings { verbosity: Verbosity { everywhere, modules: vec![] }, format }
+    Settings { verbosity: Verbosity { everywhere, modules: vec![] }, format, ..Settings::default() }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +146,56 @@ fn verbosity_decides_what_passes() {
 fn one_module_may_be_louder() {
     let module: ModuleVerbosity = "tests=2".parse().expect("valid");
     let settings =
-        Settings { verbosity: Verbosity { everywhere: 0, modules: vec![module] }, format: Format::Text };
+        Settings { verbosity: Verbosity { everywhere: 0, modules: vec![module] }, ..Settings::default() };
     let lines = logged(&settings, speak);
     assert!(lines.contains("A detail"), "{lines}");
     assert!(!lines.contains("A trace"), "{lines}");
+}
+
+/// Remembers events.
+#[derive(Clone, Default)]
+struct Remembered(Arc<Mutex<Vec<(tracing::Level, String)>>>);
+
+impl Events for Remembered {
+    fn event(&self, level: tracing::Level, text: &str) -> io::Result<()> {
+        self.0.lock().expect("nobody panicked").push((level, mask_lines(text)));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_event_log_has_warnings_and_errors_whatever_the_verbosity_is() {
+    for verbosity in [0, 10] {
+        let events = Remembered::default();
+        let origin = Origin { clock: Arc::new(ManualClock::new()), pid: 1234 };
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let settings = verbose(verbosity, Format::Text);
+        let subscriber =
+            subscriber(&settings, origin, move || writer.clone(), Some(Box::new(events.clone())));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!("fine");
+            tracing::warn!(what = "HNS", "odd");
+            tracing::error!("bad");
+        });
+        let events = events.0.lock().expect("nobody panicked");
+        let wanted = [
+            (tracing::Level::WARN, "W0101 00:00:00.000000    1234 tests.rs:LINE] \"odd\" what=\"HNS\""),
+            (tracing::Level::ERROR, "E0101 00:00:00.000000    1234 tests.rs:LINE] \"bad\""),
+        ];
+        let events: Vec<_> = events.iter().map(|(level, text)| (*level, text.as_str())).collect();
+        assert_eq!(events, wanted, "at -v={verbosity}");
+        assert_eq!(String::from_utf8_lossy(&sink.0.lock().expect("nobody panicked")).lines().count(), 3);
+    }
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("no/a.log");
+    let destination = Destination::File { path: path.clone(), most: None };
+    let settings = Settings { destination, ..Settings::default() };
+    let origin = Origin { clock: Arc::new(ManualClock::new()), pid: 1 };
+    let error = init(&settings, origin).expect_err("the folder is missing").to_string();
+    assert!(error.starts_with("--log-file ") && error.contains("a.log"), "{error}");
 }
