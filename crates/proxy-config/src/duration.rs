@@ -22,7 +22,7 @@ impl GoDuration {
 
     /// So many whole seconds.
     pub const fn from_secs(seconds: i32) -> Self {
-        Self(seconds as i64 * SECOND as i64)
+        Self(seconds as i64 * 1_000_000_000)
     }
 
     /// So many nanoseconds.
@@ -81,6 +81,9 @@ impl FromStr for GoDuration {
 }
 
 fn unit_of(number: &str, unit: &str) -> Result<u128, String> {
+    if number.is_empty() {
+        return Err(FORM.to_owned());
+    }
     Ok(match unit {
         "ns" => 1,
         // Both signs for micro are in use: the unit sign and the Greek letter.

@@ -32,7 +32,11 @@ pub(crate) trait Field: Sized {
 
 /// Says that a value is of the wrong type.
 fn wrong(value: &Value, path: &str, right: &str, findings: &mut Findings) {
-    findings.errors.push(format!("{path}: {value:.80}: is {}, but must be {right}", value.kind()));
+    let shown = match value {
+        Value::List(_) | Value::Map(_) => String::new(),
+        scalar => format!("{:.80}: ", scalar.to_string()),
+    };
+    findings.errors.push(format!("{path}: {shown}is {}, but must be {right}", value.kind()));
 }
 
 impl Field for String {
@@ -120,7 +124,11 @@ impl Field for u32 {
 }
 
 impl Field for f32 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the field is a float32")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "the field is a float32"
+    )]
     fn read(&mut self, value: &Value, path: &str, findings: &mut Findings) {
         match value {
             Value::Int(number) if (*number as f32).is_finite() => *self = *number as f32,
