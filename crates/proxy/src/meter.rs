@@ -38,6 +38,26 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// In one word, as metrics and documents write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enumerate => "enumerate",
+            Self::Query => "query",
+            Self::Create => "create",
+            Self::Modify => "modify",
+            Self::Delete => "delete",
+            Self::V1 => "v1",
+            Self::Version => "version",
+            Self::Subscribe => "subscribe",
+        }
+    }
+}
+
+/// Upper bounds of the classes that calls are counted in by how long they took, in milliseconds.
+pub const LATENCY_BOUNDS: [u64; 16] =
+    [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000];
+
 /// Figures of one operation on one kind of object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -49,6 +69,20 @@ pub struct Figures {
     pub total: Duration,
     /// The longest.
     pub longest: Duration,
+    /// How many took at most as long as the bound of the same place in [`LATENCY_BOUNDS`], and longer than the one before;
+    /// what took longer than all is in `calls` only.
+    pub classes: [u64; LATENCY_BOUNDS.len()],
+}
+
+impl Figures {
+    fn count(&mut self, took: Duration) {
+        self.calls += 1;
+        self.total += took;
+        self.longest = self.longest.max(took);
+        if let Some(class) = LATENCY_BOUNDS.iter().position(|&bound| took <= Duration::from_millis(bound)) {
+            self.classes[class] += 1;
+        }
+    }
 }
 
 /// Everything metered so far.
@@ -58,6 +92,8 @@ pub struct Meters {
     pub figures: BTreeMap<(Operation, Option<Kind>), Figures>,
     /// Errors by code.
     pub codes: BTreeMap<HResult, u64>,
+    /// The same by operation and kind.
+    pub errors: BTreeMap<(Operation, Option<Kind>, HResult), u64>,
 }
 
 impl Meters {
@@ -81,6 +117,8 @@ struct State {
     meters: Meters,
     under_way: BTreeMap<u64, (Operation, Option<Kind>, Duration)>,
     next: u64,
+    /// When a call last began or returned.
+    moved: Duration,
 }
 
 /// Wraps an [`Hcn`].
@@ -119,20 +157,21 @@ impl Metered {
             let mut state = self.state.lock();
             state.next += 1;
             let number = state.next;
+            state.moved = start;
             state.under_way.insert(number, (operation, kind, start));
             number
         };
         let result = call();
-        let took = self.clock.now().saturating_sub(start);
+        let now = self.clock.now();
         let mut state = self.state.lock();
         state.under_way.remove(&number);
+        state.moved = now;
         let figures = state.meters.figures.entry((operation, kind)).or_default();
-        figures.calls += 1;
-        figures.total += took;
-        figures.longest = figures.longest.max(took);
+        figures.count(now.saturating_sub(start));
         if let Err(error) = &result {
             figures.errors += 1;
             *state.meters.codes.entry(error.code).or_default() += 1;
+            *state.meters.errors.entry((operation, kind, error.code)).or_default() += 1;
         }
         result
     }
@@ -150,6 +189,11 @@ impl Watch {
         let state = self.state.lock();
         let oldest = state.under_way.values().min_by_key(|(_, _, start)| *start)?;
         Some((oldest.0, oldest.1, now.saturating_sub(oldest.2)))
+    }
+
+    /// When a call last began or returned, in the clock's time.
+    pub fn moved(&self) -> Duration {
+        self.state.lock().moved
     }
 
     /// Whether a call has been under way for longer than `limit`: HNS hangs.

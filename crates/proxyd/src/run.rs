@@ -4,7 +4,7 @@
 //! Nothing is programmed before the source has told of everything. An outage of the source brings no input, so the node stays
 //! as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
@@ -88,8 +88,8 @@ pub struct Loop {
     observers: Vec<Box<dyn Observer>>,
     programming: Programming,
     synced: bool,
-    /// Services with endpoints or policies that want local ones and have none.
-    no_local: (BTreeSet<ServiceKey>, BTreeSet<ServiceKey>),
+    /// Services that have endpoints, but none where a policy wants local ones.
+    no_local: BTreeSet<(IpFamily, Policy, ServiceKey)>,
 }
 
 impl Loop {
@@ -105,7 +105,7 @@ impl Loop {
             observers: Vec::new(),
             programming: Programming::default(),
             synced: false,
-            no_local: (BTreeSet::new(), BTreeSet::new()),
+            no_local: BTreeSet::new(),
         }
     }
 
@@ -218,7 +218,9 @@ impl Loop {
                 ObjectKind::Node | ObjectKind::Pod => {}
             }
             for family in families {
-                facts.times.entry(family).or_default().queued.get_or_insert(now);
+                let times = facts.times.entry(family).or_default();
+                times.queued.get_or_insert(now);
+                times.last_queued = Some(now);
             }
         });
         if let (Some(triggered), Change::Set(Object::EndpointSlice(slice))) = (triggered, &change)
@@ -231,7 +233,10 @@ impl Loop {
 
     fn pass(&mut self) {
         let start = self.clock.now();
-        self.state.change(|facts| facts.queued = (0, 0));
+        self.state.change(|facts| {
+            facts.queued = (0, 0);
+            facts.passes.under_way = Some(start);
+        });
         let report = self.driver.pass();
         let now = self.clock.now();
         let touched = self.driver.proxy_mut().take_touched();
@@ -264,12 +269,34 @@ impl Loop {
     fn publish(&mut self, report: &Report, families: &[IpFamily], now: Duration, completed: bool) {
         let proxy = self.driver.proxy();
         let checks = self.driver.proxy().services().filter_map(|(key, view)| check(key, view)).collect();
-        let (wanted, repairs) = (proxy.wanted_count(), proxy.repairs_total());
-        let no_local = (self.no_local.0.len(), self.no_local.1.len());
+        let (wanted, repairs, census) = (proxy.wanted_count(), proxy.repairs_total(), proxy.census());
+        let (unfinished, next) = (proxy.is_unfinished(), self.driver.next_wakeup());
+        let mut no_local: BTreeMap<IpFamily, (usize, usize)> =
+            families.iter().map(|&family| (family, (0, 0))).collect();
+        for (family, policy, _) in &self.no_local {
+            let counts = no_local.entry(*family).or_default();
+            match policy {
+                Policy::Internal => counts.0 += 1,
+                Policy::External => counts.1 += 1,
+            }
+        }
         self.state.change(|facts| {
             facts.families = families.to_vec();
             facts.pending = report.pending;
             facts.conditions.clone_from(&report.conditions);
+            let reasons: BTreeSet<_> = report.conditions.iter().map(|condition| condition.reason).collect();
+            facts.conditions_since.retain(|reason, _| reasons.contains(reason));
+            for reason in reasons {
+                facts.conditions_since.entry(reason).or_insert(now);
+            }
+            facts.census = census;
+            let passes = &mut facts.passes;
+            passes.under_way = None;
+            passes.ended = Some(now);
+            passes.next = Some(next);
+            passes.total += 1;
+            passes.completed += u64::from(completed);
+            passes.unfinished += u64::from(unfinished);
             facts.wanted = wanted;
             facts.repairs = repairs;
             facts.checks = checks;
@@ -288,15 +315,15 @@ impl Loop {
     fn entry(&mut self, key: &ServiceKey) -> Option<ServiceEntry> {
         let proxy = self.driver.proxy();
         let view = proxy.service(key);
-        for (set, lacks) in [
-            (&mut self.no_local.0, view.is_some_and(|view| lacks_local(view, |port| port.internal_policy))),
-            (&mut self.no_local.1, view.is_some_and(|view| lacks_local(view, |port| port.external_policy))),
-        ] {
-            if lacks {
-                set.insert(key.clone())
-            } else {
-                set.remove(key)
-            };
+        for family in [IpFamily::V4, IpFamily::V6] {
+            for policy in [Policy::Internal, Policy::External] {
+                let entry = (family, policy, key.clone());
+                if view.is_some_and(|view| lacks_local(view, family, policy)) {
+                    self.no_local.insert(entry);
+                } else {
+                    self.no_local.remove(&entry);
+                }
+            }
         }
         let (view, status) = (view?, proxy.status(key)?);
         let condition = |condition: &services::Condition| {
@@ -330,9 +357,20 @@ fn check(key: &ServiceKey, view: &ServiceView) -> Option<(u16, HealthCheck)> {
     Some((port, check))
 }
 
+/// Which traffic a policy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Policy {
+    Internal,
+    External,
+}
+
 /// Whether a Service has endpoints, wants those of this node only, and has none.
-fn lacks_local(view: &ServiceView, policy: fn(&services::ServicePort) -> TrafficPolicy) -> bool {
-    view.ports
-        .iter()
-        .any(|port| policy(port) == TrafficPolicy::Local && port.local.is_empty() && !port.cluster.is_empty())
+fn lacks_local(view: &ServiceView, family: IpFamily, policy: Policy) -> bool {
+    let local = |port: &services::ServicePort| match policy {
+        Policy::Internal => port.internal_policy == TrafficPolicy::Local,
+        Policy::External => port.external_policy == TrafficPolicy::Local,
+    };
+    let lacks =
+        |port: &&services::ServicePort| local(port) && port.local.is_empty() && !port.cluster.is_empty();
+    view.ports.iter().filter(|port| port.family == family).any(|port| lacks(&port))
 }

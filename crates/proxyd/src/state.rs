@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use hcn::time::Clock;
 use parking_lot::Mutex;
 use proxy::meter::Watch;
-use proxy::status::{FrontendState, ProxyCondition, ServiceStatus};
+use proxy::engine::Census;
+use proxy::status::{ConditionReason, FrontendState, ProxyCondition, ServiceStatus};
 use serde::Serialize;
 use services::{IpFamily, ServiceKey};
 
@@ -46,8 +47,27 @@ pub struct NodeState {
 pub struct FamilyTimes {
     /// When the oldest change came in that no completed pass has seen.
     pub queued: Option<Duration>,
+    /// When the newest change came in.
+    pub last_queued: Option<Duration>,
     /// When a pass was last completed.
     pub completed: Option<Duration>,
+}
+
+/// The loop's passes, in the clock's time: enough to tell a loop that waits from one that is stuck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Passes {
+    /// When the one under way began; none is under way: `None`.
+    pub under_way: Option<Duration>,
+    /// When one last ended, whatever came of it.
+    pub ended: Option<Duration>,
+    /// When the next one is due if nothing comes in.
+    pub next: Option<Duration>,
+    /// How many ended.
+    pub total: u64,
+    /// Of those, how many were completed.
+    pub completed: u64,
+    /// Of those, how many ran out of time.
+    pub unfinished: u64,
 }
 
 /// A frontend that is wanted and not programmed.
@@ -91,7 +111,9 @@ pub struct Facts {
     pub phase: Phase,
     /// The families that are served, primary first.
     pub families: Vec<IpFamily>,
-    /// Their passes.
+    /// The loop's passes.
+    pub passes: Passes,
+    /// The families' passes.
     pub times: BTreeMap<IpFamily, FamilyTimes>,
     /// The own Node.
     pub node: NodeState,
@@ -103,12 +125,16 @@ pub struct Facts {
     pub repairs: u64,
     /// Conditions of the node.
     pub conditions: Vec<ProxyCondition>,
+    /// Since when there is a condition of each reason.
+    pub conditions_since: BTreeMap<ConditionReason, Duration>,
+    /// What HNS was last read to hold.
+    pub census: Census,
     /// Frontends that are wanted and not programmed, by name.
     pub unserved: BTreeMap<String, Unserved>,
     /// Ports of health checks.
     pub checks: BTreeMap<u16, HealthCheck>,
-    /// Services that have no ready endpoint on this node although a policy wants local ones: internal, external.
-    pub no_local: (usize, usize),
+    /// By family, Services that have no ready endpoint on this node although a policy wants local ones: internal, external.
+    pub no_local: BTreeMap<IpFamily, (usize, usize)>,
     /// Changes that no pass has taken yet: endpoints, Services.
     pub queued: (u64, u64),
     /// Changes since the start: endpoints, Services.

@@ -12,6 +12,7 @@
 //! engine does not know where Services come from, what a packet is, or which HNS it talks to.
 
 mod balancers;
+mod census;
 mod cleanup;
 mod context;
 mod endpoints;
@@ -39,6 +40,8 @@ use crate::observed::Observed;
 use crate::plan::{NodeContext, RemoteSubnet};
 use crate::status::{Change, Failure, ProxyCondition, Report};
 use wanted::{Claims, FrontendSet, Service};
+
+pub use census::{Census, PoolUse};
 
 /// The `Owner` that objects made by the proxy carry.
 pub const OWNER: &str = "transom";

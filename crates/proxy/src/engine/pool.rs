@@ -12,10 +12,10 @@ use crate::plan::WantedBalancer;
 use crate::status::{ConditionReason, ProxyCondition};
 
 /// Ports in a block.
-const BLOCK: u32 = 64;
+pub(super) const BLOCK: u32 = 64;
 
 /// The range of Windows unless somebody has changed it: 49152 to 65535.
-const WINDOWS_DEFAULT: u32 = 16_384;
+pub(super) const WINDOWS_DEFAULT: u32 = 16_384;
 
 /// Blocks of each pool that only DNS and the API server may take, where the size of the range is known.
 const KEPT: u32 = 8;
