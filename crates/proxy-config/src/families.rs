@@ -134,3 +134,7 @@ pub fn misfits(settings: &ProxySettings, families: Families, pod_ranges: &[ipnet
     }
     found
 }
+
+#[cfg(test)]
+#[path = "families_tests.rs"]
+mod tests;
