@@ -171,6 +171,6 @@ fn compile(root: &Path, folder: &Path, source: &str, output: &str, arguments: &[
         .arg("-o")
         .arg(folder.join(output))
         .arg(source)
-        .args(["-lole32", "-ladvapi32"]);
+        .args(["-lole32", "-luuid", "-ladvapi32"]);
     process::run(&mut command)
 }
