@@ -1,6 +1,6 @@
 //! The calls on networks, endpoints, namespaces, load balancers and SDN routes. Each asks the server once.
 
-use hcn::{HResult, Hcn as _, Kind};
+use hcn::{HResult, Hcn as _, Kind, Query};
 use hcn_abi::{GUID, HRESULT, Handle, PCWSTR, PWSTR};
 
 use crate::arguments::{id, needed_text, text};
@@ -87,7 +87,9 @@ impl Dll {
         call(record, Opened(handle), || {
             // SAFETY: the caller's promise.
             let id = unsafe { id(wanted) }?;
-            self.client()?.call(|remote| remote.query_text(kind, id, ""))?;
+            // In the form that every object has.
+            let all = Query::all().to_json();
+            self.client()?.call(|remote| remote.query_text(kind, id, &all))?;
             Ok(self.objects.open(Object { kind, id }))
         })
     }
