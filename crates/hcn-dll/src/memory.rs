@@ -21,7 +21,7 @@ pub(crate) fn hand_out<T: Copy>(values: &[T]) -> Option<*mut T> {
     Some(block)
 }
 
-/// Frees what [`hand_out`] gave.
+/// Frees what an export has handed out.
 ///
 /// # Safety
 ///
