@@ -68,21 +68,22 @@ impl Proxy {
         }
         let names = self.config.source_vip_endpoints.clone();
         for name in names.iter().map(String::as_str).chain([NAME]) {
+            // Calico makes its `Calico_ep` a remote endpoint on overlays: the address is kept out of its IPAM all the same.
             let found = self
                 .observed
                 .endpoints()
-                .filter(|(_, endpoint)| !endpoint.remote && endpoint.name.eq_ignore_ascii_case(name))
+                .filter(|(_, endpoint)| endpoint.name.eq_ignore_ascii_case(name))
                 .filter_map(|(id, endpoint)| {
                     let address = endpoint
                         .addresses
                         .iter()
                         .copied()
                         .find(|&a| IpFamily::of(a) == self.node.primary_family());
-                    address.map(|address| (id, address))
+                    address.map(|address| (endpoint.remote, id, address))
                 })
                 .min();
-            if let Some(found) = found {
-                return Ok(found);
+            if let Some((_, id, address)) = found {
+                return Ok((id, address));
             }
         }
         self.make_source_vip(None, pass)
