@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use services::ServiceKey;
+use services::{IpFamily, ServiceKey};
 
 /// How many changes of one Service are remembered; the oldest count.
 const MOST: usize = 16;
@@ -13,7 +13,7 @@ const MOST: usize = 16;
 /// Changes that wait to be programmed.
 #[derive(Debug, Default)]
 pub struct Programming {
-    waiting: BTreeMap<ServiceKey, Vec<SystemTime>>,
+    waiting: BTreeMap<ServiceKey, Vec<(IpFamily, SystemTime)>>,
     counts: bool,
 }
 
@@ -23,22 +23,24 @@ impl Programming {
         self.counts = true;
     }
 
-    /// A change came in.
-    pub fn changed(&mut self, service: &ServiceKey, triggered: SystemTime) {
+    /// Endpoints of a family changed.
+    pub fn changed(&mut self, service: &ServiceKey, family: IpFamily, triggered: SystemTime) {
         if !self.counts {
             return;
         }
         let waiting = self.waiting.entry(service.clone()).or_default();
-        if waiting.len() < MOST && !waiting.contains(&triggered) {
-            waiting.push(triggered);
+        if waiting.len() < MOST && !waiting.contains(&(family, triggered)) {
+            waiting.push((family, triggered));
         }
     }
 
     /// A Service is wholly programmed, or gone: how long each of its changes took.
-    pub fn done(&mut self, service: &ServiceKey, now: SystemTime) -> Vec<Duration> {
+    pub fn done(&mut self, service: &ServiceKey, now: SystemTime) -> Vec<(IpFamily, Duration)> {
         let done = self.waiting.remove(service).unwrap_or_default();
         // A clock of another machine may be ahead of this one.
-        done.into_iter().map(|triggered| now.duration_since(triggered).unwrap_or_default()).collect()
+        done.into_iter()
+            .map(|(family, triggered)| (family, now.duration_since(triggered).unwrap_or_default()))
+            .collect()
     }
 
     /// The Services that have changes waiting.
@@ -56,16 +58,19 @@ mod tests {
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let (web, db) = (ServiceKey::new("shop", "web"), ServiceKey::new("shop", "db"));
         let mut programming = Programming::default();
-        programming.changed(&web, at(1));
+        programming.changed(&web, IpFamily::V4, at(1));
         assert!(programming.done(&web, at(9)).is_empty());
         programming.begin();
         for triggered in [2, 3, 3] {
-            programming.changed(&web, at(triggered));
+            programming.changed(&web, IpFamily::V4, at(triggered));
         }
-        programming.changed(&db, at(20));
+        programming.changed(&db, IpFamily::V6, at(20));
         assert_eq!(programming.services().count(), 2);
-        assert_eq!(programming.done(&web, at(9)), [Duration::from_secs(7), Duration::from_secs(6)]);
+        assert_eq!(
+            programming.done(&web, at(9)),
+            [(IpFamily::V4, Duration::from_secs(7)), (IpFamily::V4, Duration::from_secs(6))]
+        );
         assert!(programming.done(&web, at(9)).is_empty());
-        assert_eq!(programming.done(&db, at(9)), [Duration::ZERO]);
+        assert_eq!(programming.done(&db, at(9)), [(IpFamily::V6, Duration::ZERO)]);
     }
 }

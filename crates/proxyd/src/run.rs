@@ -55,10 +55,12 @@ pub struct Passed<'a> {
     pub families: &'a [IpFamily],
     /// The Services whose status may be another.
     pub touched: &'a BTreeSet<ServiceKey>,
-    /// How long changes of endpoints took from their trigger until they were programmed.
-    pub programmed: &'a [Duration],
+    /// How long changes of endpoints of a family took from their trigger until they were programmed.
+    pub programmed: &'a [(IpFamily, Duration)],
     /// What the pass was begun for is done: HNS could be read and nothing is left for lack of time.
     pub completed: bool,
+    /// It ran out of time; the next one goes on.
+    pub unfinished: bool,
     /// The state, with what this pass has brought.
     pub state: &'a State,
 }
@@ -226,7 +228,7 @@ impl Loop {
         if let (Some(triggered), Change::Set(Object::EndpointSlice(slice))) = (triggered, &change)
             && let Some(service) = slice.service()
         {
-            self.programming.changed(&service, triggered);
+            self.programming.changed(&service, slice.family(), triggered);
         }
         self.driver.apply(change);
     }
@@ -259,6 +261,7 @@ impl Loop {
             touched: &touched,
             programmed: &programmed,
             completed,
+            unfinished: self.driver.proxy().is_unfinished(),
             state: &self.state,
         };
         for observer in &mut self.observers {

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use hcn::time::Clock;
 use parking_lot::Mutex;
-use proxy::meter::Watch;
 use proxy::engine::Census;
+use proxy::meter::Watch;
 use proxy::status::{ConditionReason, FrontendState, ProxyCondition, ServiceStatus};
 use serde::Serialize;
 use services::{IpFamily, ServiceKey};

@@ -73,6 +73,11 @@ impl SliceRecord {
         Some(ServiceKey { namespace: self.namespace.clone(), name })
     }
 
+    /// The family of its addresses.
+    pub fn family(&self) -> IpFamily {
+        self.family
+    }
+
     /// How many endpoints it lists.
     pub fn endpoint_count(&self) -> usize {
         self.endpoints.len()
