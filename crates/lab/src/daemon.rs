@@ -5,6 +5,7 @@
 //! privilege before it reads a frame or lets a client in. It must not know Kubernetes or who its clients are.
 
 mod messages;
+mod seating;
 mod service;
 mod watch;
 
@@ -20,7 +21,8 @@ use hns::{Adapter, Hns, Options, StoreKind};
 use hnsd::{Limits, Server};
 use node::windows::SwitchHandle;
 
-pub use messages::{FromNode, NodeConfig, SeatSpec, ToNode, methods};
+pub use messages::{FromNode, NodeConfig, SUPERVISOR, SeatSpec, ToNode, methods};
+use seating::Sandboxes;
 pub use service::{Extension, NoExtension, NodeAccess, SwitchPort};
 pub use watch::{Watch, Watchers};
 
@@ -174,7 +176,9 @@ fn serve(channel: &Channel, config: &NodeConfig, extension: Arc<dyn Extension>) 
         .map_err(io::Error::other)
         .flatten()
         .map_err(system(config, "listen in its namespace"))?;
-    let server = Server::new(Arc::new(service::NodeService::new(access, extension)), Limits::default())
+    let sandboxes = Sandboxes::default();
+    let service = service::NodeService::new(access, extension, sandboxes.clone());
+    let server = Server::new(Arc::new(service), Limits::default())
         .unix(&config.socket)
         .map_err(no_server)?
         .tcp_listener(listener, &config.token)
@@ -193,7 +197,7 @@ fn serve(channel: &Channel, config: &NodeConfig, extension: Arc<dyn Extension>) 
         })
         .map_err(system(config, "start the thread that moves frames"))?;
     channel.send(&FromNode::Ready, &[]).map_err(DaemonError::Channel)?;
-    obey(channel, &handle)?;
+    obey(channel, &handle, &sandboxes)?;
     handle.tell(Command::Stop);
     if let Ok(result) = pumped.recv() {
         result.map_err(system(config, "move frames"))?;
@@ -203,7 +207,7 @@ fn serve(channel: &Channel, config: &NodeConfig, extension: Arc<dyn Extension>) 
 }
 
 /// Does what the supervisor says, until it says no more.
-fn obey(channel: &Channel, pump: &Handle) -> Result<(), DaemonError> {
+fn obey(channel: &Channel, pump: &Handle, sandboxes: &Sandboxes) -> Result<(), DaemonError> {
     while let Some((message, fds)) = channel.receive::<ToNode>().map_err(DaemonError::Channel)? {
         match message {
             ToNode::Attach { seat, abilities } => {
@@ -220,6 +224,7 @@ fn obey(channel: &Channel, pump: &Handle) -> Result<(), DaemonError> {
                     break;
                 }
             }
+            ToNode::Sandboxes(now) => sandboxes.set(now),
             ToNode::Start(_) => tracing::error!("A second configuration is disregarded"),
             ToNode::Stop => break,
         }

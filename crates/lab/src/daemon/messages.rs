@@ -57,6 +57,9 @@ mod mac {
     }
 }
 
+/// Who makes devices calls HNS under this name.
+pub const SUPERVISOR: &str = "cni";
+
 /// What a node is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToNode {
@@ -74,6 +77,8 @@ pub enum ToNode {
         /// Which.
         seat: Seat,
     },
+    /// The namespaces of HNS whose endpoints get devices as soon as they are attached.
+    Sandboxes(Vec<Guid>),
     /// It is to end.
     Stop,
 }

@@ -15,9 +15,10 @@ use uuid::Uuid;
 use vfp::DropReason;
 use vfp::model::Direction;
 
-use super::messages::{SeatSpec, methods};
+use super::messages::{SUPERVISOR, SeatSpec, methods};
+use super::seating::{Sandboxes, Seating};
 use super::watch::{self, Watchers};
-use crate::pump::{Command, Degraded, Handle};
+use crate::pump::{Command, Degraded, Handle, Seat};
 
 /// The host's own compartment.
 const HOST_COMPARTMENT: u32 = 1;
@@ -99,6 +100,7 @@ fn drops(switch: &vfp::Switch, port: Uuid) -> BTreeMap<String, u64> {
 pub(super) struct NodeService {
     node: NodeAccess,
     extension: Arc<dyn Extension>,
+    sandboxes: Sandboxes,
     about: Value,
 }
 
@@ -156,7 +158,7 @@ fn yes() -> bool {
 }
 
 impl NodeService {
-    pub(super) fn new(node: NodeAccess, extension: Arc<dyn Extension>) -> Self {
+    pub(super) fn new(node: NodeAccess, extension: Arc<dyn Extension>, sandboxes: Sandboxes) -> Self {
         let version = node.hns.profile().version();
         let about = json!({
             "node": *node.name,
@@ -164,7 +166,7 @@ impl NodeService {
             "hns": { "Major": version.major, "Minor": version.minor },
             "transom": env!("CARGO_PKG_VERSION"),
         });
-        Self { node, extension, about }
+        Self { node, extension, sandboxes, about }
     }
 
     fn seats(&self) -> Result<Value, CallError> {
@@ -241,9 +243,25 @@ impl NodeService {
     }
 }
 
+/// Whether each endpoint of a namespace has its device.
+fn is_seated(node: &NodeAccess, namespace: hcn::Guid) -> bool {
+    let Some(counted) = node.pump.count() else { return true };
+    let ports = node.hns.endpoint_ports();
+    let mut wanted = ports.iter().filter(|port| port.namespace == Some(namespace));
+    wanted.all(|port| counted.seats.iter().any(|(seat, _)| *seat == Seat::Endpoint(port.endpoint)))
+}
+
 impl Service for NodeService {
     fn hcn(&self, actor: &str) -> Option<Arc<dyn Hcn>> {
-        Some(Arc::new(self.node.hns.actor(actor)))
+        let inner: Arc<dyn Hcn> = Arc::new(self.node.hns.actor(actor));
+        if actor == SUPERVISOR {
+            // Who makes the devices must not wait for them.
+            return Some(inner);
+        }
+        let node = self.node.clone();
+        let is_seated = Arc::new(move |namespace| is_seated(&node, namespace));
+        let (sandboxes, clock) = (self.sandboxes.clone(), Arc::clone(&self.node.clock));
+        Some(Arc::new(Seating { inner, sandboxes, is_seated, clock }))
     }
 
     fn about(&self) -> Value {

@@ -66,7 +66,7 @@ impl Lab {
             }
         };
         let sandbox = Sandbox { name: name.to_owned(), namespace: namespace.clone(), addresses: Vec::new() };
-        owner.sandboxes.insert(id, sandbox);
+        owner.enter_sandbox(id, sandbox);
         Ok(json!({ "netns": id, "namespace": namespace }))
     }
 

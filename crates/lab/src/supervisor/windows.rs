@@ -20,8 +20,8 @@ use node::{Egress, Furnisher, NetworkKind, NodeSpec};
 use wire::Mac;
 
 use super::error::{LabError, Step as _};
-use super::sandbox::Sandboxes;
-use crate::daemon::{FromNode, NodeConfig, SeatSpec, ToNode, methods};
+use super::sandbox::{Sandbox, Sandboxes};
+use crate::daemon::{FromNode, NodeConfig, SUPERVISOR, SeatSpec, ToNode, methods};
 use crate::handover::Channel;
 use crate::plan::WindowsPlan;
 use crate::pump::Seat;
@@ -64,7 +64,7 @@ impl WindowsNode {
     /// A node whose daemon does not run yet.
     pub(super) fn new(plan: WindowsPlan, config: NodeConfig) -> Self {
         // An HNS that hangs must not make the whole lab hang.
-        let options = Options { timeout: Some(PATIENCE), ..Options::actor("cni") };
+        let options = Options { timeout: Some(PATIENCE), ..Options::actor(SUPERVISOR) };
         let remote = Remote::new(Address::Unix(config.socket.clone()), options);
         Self {
             plan,
@@ -101,6 +101,7 @@ impl WindowsNode {
         let (own, other) = Channel::pair()?;
         let own = Arc::new(own);
         own.send(&ToNode::Start(Box::new(self.config.clone())), &[])?;
+        own.send(&ToNode::Sandboxes(self.sandboxes.keys().copied().collect()), &[])?;
         for (seat, held) in &self.held {
             attach(&own, *seat, &held.tap)?;
         }
@@ -308,6 +309,17 @@ impl WindowsNode {
             self.held.remove(&seat);
         }
         self.sandboxes.remove(&id);
+        self.tell_sandboxes();
+    }
+
+    /// A sandbox is there.
+    pub(super) fn enter_sandbox(&mut self, id: Guid, sandbox: Sandbox) {
+        self.sandboxes.insert(id, sandbox);
+        self.tell_sandboxes();
+    }
+
+    fn tell_sandboxes(&self) {
+        self.tell(&ToNode::Sandboxes(self.sandboxes.keys().copied().collect()));
     }
 
     pub(super) fn tell(&self, message: &ToNode) {
