@@ -36,6 +36,7 @@ fn all_steps(root: &Path, steps: &mut Steps) -> Result<String> {
     steps.run("doc tests", || doc_tests(root))?;
     steps.run("fuzz smoke", || fuzz_smoke(root, FUZZ_ITERATIONS, 1))?;
     let built = steps.run("windows build", || windows::build(root, &windows::Options::default()))?;
+    steps.run("windows lint", || windows::lint(root, &built))?;
     steps.run("windows tests", || windows::unit_tests(root, &built))?;
     steps.run("tests", || tests(root))
 }
