@@ -130,7 +130,7 @@ impl Match {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Effect {
-    /// It is answered so, and nothing is done. With [`Status::retry_after`] the header `Retry-After` is sent.
+    /// It is answered so, and nothing is done. With [`Status::retry_after`](Status::retry_after) the header `Retry-After` is sent.
     Answer(Status),
     /// Its connection is closed before there is an answer, and nothing is done.
     CloseBeforeAnswer,
@@ -280,6 +280,10 @@ impl Faults {
 }
 
 /// What happens to one request.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fault of its own; any of them may come together"
+)]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) answer: Option<Status>,

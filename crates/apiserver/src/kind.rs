@@ -55,6 +55,8 @@ pub(crate) struct Field {
 }
 
 /// One resource.
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table: each is a property of its own")]
+#[expect(clippy::struct_field_names, reason = "a kind's `kind` is what the API calls it")]
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) group: &'static str,

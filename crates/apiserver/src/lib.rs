@@ -86,7 +86,7 @@ pub use kubeconfig::write_exec_plugin;
 pub use kubeconfig::{Connecting, Credential, ExecPlugin, TokenFile, exec_credential};
 pub use proxy::ConnectProxy;
 pub use server::{ApiServer, Options, Running, ServerError, StoreFate, Transport, Version};
-pub use status::{Cause, Status};
+pub use status::{Cause, Details, Status};
 pub use store::{Store, StoreError};
 pub use time::{RealTime, TestTime, Time};
 pub use tls::{Identity, TlsError};

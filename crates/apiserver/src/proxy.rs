@@ -127,9 +127,8 @@ async fn tunnel(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     if let Some(status) = refused {
         return client.write_all(refusal(status).as_bytes()).await;
     }
-    let mut server = match TcpStream::connect(target).await {
-        Ok(server) => server,
-        Err(_) => return client.write_all(refusal(502).as_bytes()).await,
+    let Ok(mut server) = TcpStream::connect(target).await else {
+        return client.write_all(refusal(502).as_bytes()).await;
     };
     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     tokio::select! {

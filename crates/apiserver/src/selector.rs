@@ -271,14 +271,6 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
-    /// The one name that can match, if the selector says so.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.requirements
-            .iter()
-            .find(|(field, equal, _)| *field == FieldOf::Name && *equal)
-            .map(|(_, _, value)| value.as_str())
-    }
-
     /// Whether all requirements hold.
     pub(crate) fn matches(&self, namespace: &str, name: &str, fields: &[String]) -> bool {
         self.requirements.iter().all(|(field, equal, wanted)| {

@@ -29,6 +29,13 @@ pub struct Status {
     pub reason: String,
     /// For people.
     pub message: String,
+    /// What else there is to say.
+    pub details: Box<Details>,
+}
+
+/// What a failure is about, and what comes with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
     /// `details.name`.
     pub name: String,
     /// `details.group`.
@@ -48,18 +55,7 @@ pub struct Status {
 impl Status {
     /// A failure with a code, a reason and a message.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason: reason.to_owned(),
-            message: message.into(),
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            causes: Vec::new(),
-            retry_after: None,
-            continue_token: None,
-            headers: BTreeMap::new(),
-        }
+        Self { code, reason: reason.to_owned(), message: message.into(), details: Box::default() }
     }
 
     /// What a code means when nothing more is known: reasons as upstream gives them.
@@ -89,7 +85,21 @@ impl Status {
 
     /// 429, with the time after which the client may come back.
     pub fn too_many_requests(seconds: u32) -> Self {
-        Self { retry_after: Some(seconds), ..Self::of_code(429) }
+        Self::of_code(429).retry_after(seconds)
+    }
+
+    /// The same with the time after which the client may come back, in seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.details.retry_after = Some(seconds);
+        self
+    }
+
+    /// The same with another header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.details.headers.insert(name.to_owned(), value.to_owned());
+        self
     }
 
     /// 410 for a resource version that is no longer kept; `oldest` is.
@@ -104,12 +114,12 @@ impl Status {
             "Timeout",
             format!("Timeout: Too large resource version: {asked}, current: {current}"),
         );
-        status.causes.push(Cause {
+        status.details.causes.push(Cause {
             reason: "ResourceVersionTooLarge",
             message: "Too large resource version".to_owned(),
             field: String::new(),
         });
-        status.retry_after = Some(1);
+        status.details.retry_after = Some(1);
         status
     }
 
@@ -134,52 +144,54 @@ impl Status {
     /// 422 of an object.
     pub(crate) fn invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Self {
         let mut status = Self::new(422, "Invalid", String::new());
-        kind.group.clone_into(&mut status.group);
-        kind.kind.clone_into(&mut status.kind);
-        name.clone_into(&mut status.name);
+        kind.group.clone_into(&mut status.details.group);
+        kind.kind.clone_into(&mut status.details.kind);
+        name.clone_into(&mut status.details.name);
         let qualified = if kind.group.is_empty() {
             kind.kind.to_owned()
         } else {
             format!("{}.{}", kind.kind, kind.group)
         };
         status.message = format!("{qualified} \"{name}\" is invalid: {}", sentence(&causes));
-        status.causes = causes;
+        status.details.causes = causes;
         status
     }
 
     /// 422 of the options of a list or a watch.
     pub(crate) fn invalid_options(causes: Vec<Cause>) -> Self {
         let mut status = Self::new(422, "Invalid", String::new());
-        "meta.k8s.io".clone_into(&mut status.group);
-        "ListOptions".clone_into(&mut status.kind);
+        "meta.k8s.io".clone_into(&mut status.details.group);
+        "ListOptions".clone_into(&mut status.details.kind);
         status.message = format!("ListOptions.meta.k8s.io \"\" is invalid: {}", sentence(&causes));
-        status.causes = causes;
+        status.details.causes = causes;
         status
     }
 
     pub(crate) fn about(mut self, kind: &Kind, name: &str) -> Self {
-        name.clone_into(&mut self.name);
-        kind.group.clone_into(&mut self.group);
-        kind.plural.clone_into(&mut self.kind);
+        name.clone_into(&mut self.details.name);
+        kind.group.clone_into(&mut self.details.group);
+        kind.plural.clone_into(&mut self.details.kind);
         self
     }
 
     /// The object.
     pub fn to_value(&self) -> Value {
         let mut metadata = Map::new();
-        if let Some(token) = &self.continue_token {
+        if let Some(token) = &self.details.continue_token {
             metadata.insert("continue".to_owned(), token.clone().into());
         }
         let mut details = Map::new();
-        for (member, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+        for (member, text) in
+            [("name", &self.details.name), ("group", &self.details.group), ("kind", &self.details.kind)]
+        {
             if !text.is_empty() {
                 details.insert(member.to_owned(), text.clone().into());
             }
         }
-        if !self.causes.is_empty() {
-            details.insert("causes".to_owned(), self.causes.iter().map(cause_value).collect());
+        if !self.details.causes.is_empty() {
+            details.insert("causes".to_owned(), self.details.causes.iter().map(cause_value).collect());
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.details.retry_after {
             details.insert("retryAfterSeconds".to_owned(), seconds.into());
         }
         let mut status =

@@ -51,7 +51,7 @@ impl Call {
         let (version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => (*version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => {
-                call.group = (*group).to_owned();
+                (*group).clone_into(&mut call.group);
                 (*version, rest)
             }
             _ => return call,
@@ -67,9 +67,9 @@ impl Call {
             [resource, rest @ ..] => ("", *resource, rest),
             [] => return call,
         };
-        call.namespace = namespace.to_owned();
-        call.resource = resource.to_owned();
-        call.name = rest.first().copied().unwrap_or_default().to_owned();
+        namespace.clone_into(&mut call.namespace);
+        resource.clone_into(&mut call.resource);
+        rest.first().copied().unwrap_or_default().clone_into(&mut call.name);
         call.subresource = rest.get(1..).unwrap_or_default().join("/");
         if resource == "namespaces" {
             // A namespace is in itself, as far as rights go.

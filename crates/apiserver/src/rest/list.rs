@@ -120,7 +120,7 @@ fn expired(options: &ListOptions, revision: u64, start: &str, compacted: Compact
         "The provided continue parameter is too old to display a consistent list result. Begin the list anew, or go on \
          with the token of this answer for a list that is not consistent with what has been sent.",
     );
-    status.continue_token = Some(Continue { revision: None, start: start.to_owned() }.token());
+    status.details.continue_token = Some(Continue { revision: None, start: start.to_owned() }.token());
     status
 }
 

@@ -5,13 +5,15 @@
 //! | [`call`] | what a request is about: path, query, verb |
 //! | [`options`] | the options of lists and watches, and their rules |
 //! | [`list`], [`watch`] | collections |
-//! | [`write`], [`patch`], [`admission`] | changes |
+//! | [`write`], [`patch`] | changes |
+//! | [`admission`], [`allocate`] | defaults and rules; cluster IPs and node ports |
 //! | [`discovery`] | what the server is and has |
 //! | [`reply`] | answers as HTTP |
 //!
 //! This module must not know sockets.
 
 mod admission;
+mod allocate;
 mod call;
 mod discovery;
 mod list;
@@ -62,7 +64,7 @@ pub(crate) struct Server {
     pub(crate) networks: Networks,
 }
 
-pub(crate) use admission::Networks;
+pub(crate) use allocate::Networks;
 
 /// Who is at the other end.
 pub(crate) struct Peer {
@@ -177,13 +179,13 @@ async fn dispatch(server: &Arc<Server>, asked: Asked) -> Result<Reply, Status> {
         return Err(Status::of_code(404));
     }
     acceptable(&asked.headers)?;
-    if !matches!(asked.call.subresource.as_str(), "") && !(asked.call.subresource == "status" && kind.status)
-    {
+    let subresource = asked.call.subresource.as_str();
+    if !(subresource.is_empty() || subresource == "status" && kind.status) {
         return Err(Status::of_code(404));
     }
     match asked.call.verb.as_str() {
         "list" => list::answer(server, kind, &asked).await,
-        "watch" => watch::answer(server, kind, asked).await,
+        "watch" => watch::answer(server, kind, asked),
         "get" => list::get(server, kind, &asked).await,
         "create" => write::create(server, kind, &asked),
         "update" => write::update(server, kind, &asked),
@@ -235,9 +237,9 @@ fn authorise(server: &Server, asked: &Asked) -> Result<(), Status> {
         call.verb, call.group
     );
     let mut status = Status::new(403, "Forbidden", message);
-    status.kind = resource;
-    status.group.clone_from(&call.group);
-    status.name.clone_from(&call.name);
+    status.details.kind = resource;
+    status.details.group.clone_from(&call.group);
+    status.details.name.clone_from(&call.name);
     Err(status)
 }
 

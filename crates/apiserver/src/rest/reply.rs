@@ -63,10 +63,10 @@ impl Reply {
 
     pub(super) fn failure(status: &Status) -> Self {
         let mut reply = Self::json(status.code, [status.to_bytes()]);
-        if let Some(seconds) = status.retry_after {
+        if let Some(seconds) = status.details.retry_after {
             reply.headers.push((RETRY_AFTER, seconds.to_string()));
         }
-        for (name, value) in &status.headers {
+        for (name, value) in &status.details.headers {
             if let Ok(name) = HeaderName::try_from(name.as_str()) {
                 reply.headers.push((name, value.clone()));
             }

@@ -27,11 +27,9 @@ const BATCH: usize = 64;
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Answers a watch. What is wrong with the options is answered at once; all that goes wrong later is an ERROR event.
-pub(super) async fn answer(server: &Arc<Server>, kind: &'static Kind, asked: Asked) -> Result<Reply, Status> {
-    if asked.plan.refuse_streaming && asked.call.parameter("sendInitialEvents").is_some() {
-        ListOptions::read(&asked.call, kind, true, false)?;
-    }
-    let options = ListOptions::read(&asked.call, kind, true, server.features.streaming_lists())?;
+pub(super) fn answer(server: &Arc<Server>, kind: &'static Kind, asked: Asked) -> Result<Reply, Status> {
+    let streaming = server.features.streaming_lists() && !asked.plan.refuse_streaming;
+    let options = ListOptions::read(&asked.call, kind, true, streaming)?;
     let (sender, receiver) = mpsc::channel(AHEAD);
     let now = server.time.now();
     let timeout = match options.timeout_seconds {
@@ -215,7 +213,7 @@ impl Watch {
         object.insert("kind".to_owned(), self.kind.kind.into());
         object.insert("apiVersion".to_owned(), self.kind.api_version().into());
         object.extend(self.kind.bookmark(revision, initial_events_end));
-        self.outlet.event(line("BOOKMARK", Value::Object(object))).await
+        self.outlet.event(line("BOOKMARK", &Value::Object(object))).await
     }
 
     /// Bookmarks come every so often, and shortly before the end.
@@ -227,7 +225,7 @@ impl Watch {
     }
 }
 
-fn line(kind: &str, object: Value) -> Bytes {
+fn line(kind: &str, object: &Value) -> Bytes {
     let mut text = json!({"type": kind, "object": object}).to_string();
     text.push('\n');
     text.into()
@@ -253,7 +251,7 @@ impl Outlet {
 
     /// An ERROR event, after which the stream ends.
     async fn error(&self, status: &Status) -> Over {
-        match self.send(Piece::Data(line("ERROR", status.to_value()), 1)).await {
+        match self.send(Piece::Data(line("ERROR", &status.to_value()), 1)).await {
             Ok(()) | Err(Over) => Over,
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::list::object_key;
 use super::reply::Reply;
-use super::{Asked, Server, admission, content_type};
+use super::{Asked, Server, admission, allocate, content_type};
 use crate::kind::{Kind, Storage};
 use crate::names;
 use crate::status::{self, Cause, Status};
@@ -153,7 +153,7 @@ fn create_in(
     if transaction.state().get(kind.storage, &key).is_some() {
         return Err(Status::already_exists(kind, &name));
     }
-    admission::allocate(kind, &server.networks, transaction, &mut members, None)
+    allocate::allocate(kind, &server.networks, transaction, &mut members, None)
         .map_err(|cause| Status::invalid(kind, &name, vec![cause]))?;
     if dry_run(asked)? {
         transaction.stamp_new(kind, &mut members);
@@ -239,7 +239,7 @@ pub(super) fn write(
     if !causes.is_empty() {
         return Err(Status::invalid(kind, &old.name, causes));
     }
-    admission::allocate(kind, &server.networks, transaction, &mut members, Some(old))
+    allocate::allocate(kind, &server.networks, transaction, &mut members, Some(old))
         .map_err(|cause| Status::invalid(kind, &old.name, vec![cause]))?;
     if dry_run(asked)? {
         return Ok(unkept(200, kind, next_version(kind, old, members)));
