@@ -11,6 +11,7 @@
 
 mod calls;
 mod cluster;
+mod configuration;
 mod documents;
 mod frames;
 pub mod mutate;
@@ -22,6 +23,7 @@ mod words;
 
 pub use calls::{fault_plan, hns_calls, v1_call};
 pub use cluster::manifest;
+pub use configuration::proxy_config;
 pub use documents::{filter, hcn_document, v1_document};
 pub use frames::{pcapng_reader, wire_build_error, wire_parse, wire_rewrite};
 pub use names::dns_message;
@@ -71,6 +73,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "vfp_changes", run: vfp_changes, dictionary: &[], share: 8 },
     Target { name: "dns_message", run: dns_message, dictionary: words::NAMES, share: 2 },
     Target { name: "hnsd_frames", run: hnsd_frames, dictionary: words::SERVED, share: 1 },
+    Target { name: "proxy_config", run: proxy_config, dictionary: words::CONFIGURATION, share: 4 },
 ];
 
 /// Documents are text; other bytes are made text as a lenient reader would.

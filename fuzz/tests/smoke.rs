@@ -144,6 +144,7 @@ smoke_of!(
     vfp_changes,
     dns_message,
     hnsd_frames,
+    proxy_config,
 );
 
 /// A target is in four places; one that is forgotten in one of them would never run.

@@ -37,8 +37,10 @@ pub struct Sources<'a> {
 pub struct ProxySettings {
     /// The configuration as a whole, defaults filled in: for `--write-config-to` and `/configz`.
     pub configuration: KubeProxyConfiguration,
-    /// The node's name.
+    /// The node's name: what was said, else the host's.
     pub node_name: String,
+    /// The same, where it was said.
+    pub hostname_override: Option<String>,
     /// The HNS network, a name or a pattern; `None` leaves it to the program.
     pub network_name: Option<String>,
     /// The source VIPs that were given.
@@ -213,6 +215,7 @@ impl Sources<'_> {
             return Err(Problems(problems));
         }
         configuration.hostname_override = self.override_written(&configuration);
+
         // None of these fails where the rules above have found nothing.
         let (gates, gate_warnings) = FeatureGates::of(&configuration.feature_gates).map_err(Problems)?;
         warnings.extend(gate_warnings);
@@ -259,6 +262,7 @@ fn settings(
 ) -> ProxySettings {
     let c = &configuration;
     ProxySettings {
+        hostname_override: (!c.hostname_override.is_empty()).then(|| node_name.clone()),
         node_name,
         network_name,
         source_vips: SourceVips::parse(&c.winkernel.source_vip).unwrap_or_default(),

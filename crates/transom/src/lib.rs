@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod commands;
 pub mod exit;
+pub mod host;
 pub mod install;
 pub mod logging;
 pub mod paths;

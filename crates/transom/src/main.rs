@@ -10,7 +10,7 @@ use transom::logging::Origin;
 use transom::{commands, logging};
 
 fn main() -> Exit {
-    let cli = match Cli::from_args(std::env::args_os()) {
+    let mut cli = match Cli::from_args(std::env::args_os()) {
         Ok(cli) => cli,
         Err(told) => {
             // Nothing is left to say it to when the terminal is gone.
@@ -19,11 +19,20 @@ fn main() -> Exit {
         }
     };
     let origin = Origin { clock: Arc::new(SystemClock::default()), pid: std::process::id() };
-    if let Err(error) = logging::init(&cli.logging.settings(cli.is_service()), origin) {
+    // Before logging starts: the file says how to log, too.
+    let configured = commands::configuration::read(&mut cli);
+    if let Err(error) = logging::init(&cli.log_settings(), origin) {
+        return complain(&error);
+    }
+    if let Err(error) = configured {
+        tracing::error!(error = %format!("{error:#}"), "The configuration cannot be used");
         return complain(&error);
     }
     for notice in cli.notices() {
         tracing::warn!(flag = %notice.flag, reason = notice.reason, "Flag accepted without effect");
+    }
+    for warning in cli.kube_proxy().into_iter().flat_map(|flags| flags.warnings()) {
+        tracing::warn!("{warning}");
     }
     commands::run(cli).unwrap_or_else(|error| complain(&error))
 }

@@ -16,6 +16,7 @@ pub(crate) fn value(settings: &ProxySettings, name: &str) -> Option<Json> {
     let text = |value: &dyn ToString| Json::String(value.to_string());
     Some(match name {
         "node_name" => json!(settings.node_name),
+        "hostname_override" => json!(settings.hostname_override),
         "network_name" => json!(settings.network_name),
         "source_vips" => settings.source_vips.iter().map(|ip| text(&ip)).collect(),
         "enable_dsr" => json!(settings.enable_dsr),

@@ -29,6 +29,23 @@ pub struct InputArgs {
     pub common: InputOptions,
 }
 
+/// The cluster, for the proxy, which can also write its configuration or clean up without one.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub struct ClusterArgs {
+    /// Files and folders with manifests, or `-` for standard input
+    ///
+    /// YAML or JSON with one or many documents; lists, such as the output of `kubectl get
+    /// nodes,services,endpointslices,pods -A -o yaml`, are taken as they are. Folders are read with their
+    /// subfolders. Where a Service has no EndpointSlices but its Pods are there, the slices are derived from them.
+    #[arg(short = 'f', long, value_name = "PATH", num_args = 1..)]
+    pub manifests: Vec<ManifestPath>,
+
+    /// Everything else that is said of the input.
+    #[command(flatten)]
+    pub common: InputOptions,
+}
+
 /// The cluster, for commands that can also work on a stored HNS alone.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
@@ -102,11 +119,11 @@ impl OptionalInputArgs {
     }
 }
 
-impl InputArgs {
+impl ClusterArgs {
     pub(super) fn problems(&self, flags: &KubeProxyArgs) -> Vec<String> {
         let mut problems = Vec::new();
-        if let (Some(node), Some(host)) = (&self.common.node, &flags.hostname_override)
-            && node != host
+        if let (Some(node), Some(host)) = (&self.common.node, flags.hostname_override())
+            && *node != host
         {
             problems.push(format!(
                 "--node {node} and --hostname-override {host} name different nodes; give one of them"
@@ -115,12 +132,14 @@ impl InputArgs {
         if self.manifests.iter().filter(|path| **path == ManifestPath::StandardInput).count() > 1 {
             problems.push("--manifests: standard input (`-`) can be read only once".to_owned());
         }
+        for flag in ["kubeconfig", "master"] {
+            if !self.manifests.is_empty() && flags.says(flag) {
+                problems.push(format!(
+                    "--{flag} cannot be used with '--manifests <PATH>...': the cluster is read from one of them"
+                ));
+            }
+        }
         problems
-    }
-
-    /// The node's name, from whichever flag gave it.
-    pub fn node<'a>(&'a self, flags: &'a KubeProxyArgs) -> Option<&'a str> {
-        self.common.node.as_deref().or(flags.hostname_override.as_deref())
     }
 }
 

@@ -1,300 +1,196 @@
-//! kube-proxy's flags as they stand on Windows, with its names, defaults and rules.
+//! kube-proxy's flags as they stand on Windows, and what comes of them.
 //!
-//! Flags that have an effect are fields of [`KubeProxyArgs`]; the others are rows of a table, accepted and told to
-//! be without effect. Rules that concern several flags are checked together, and all that
-//! is wrong is reported at once, as kube-proxy does.
+//! The flags are a table of the crate `proxy_config`, which also knows their rules; this module makes arguments of the
+//! rows and keeps what was given. Without a configuration file the settings are known at once, and all that is wrong
+//! is told as a mistake of the command line; with one, whoever reads the file finishes them.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use clap::builder::ValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use proxy_config::flags::{Flag, Group, TABLE};
+use proxy_config::{Document, Flags, Problems, ProxySettings, Sources};
 
-use clap::{ArgAction, Args};
-use ipnet::IpNet;
+use super::ignored::Notice;
 
-use super::ignored::{Ignored, Kind, Notice, Row, Table};
-use super::values::{FeatureGate, ListenAddress, NodePortAddress, OrBlank};
-use super::values::{go_bool, go_duration, node_name, proxy_mode};
-
-/// The port of the proxy's own health, which forwarded health checks are sent to.
-pub const HEALTHZ_PORT: u16 = 10256;
+/// The variable that names the HNS network where nothing else does.
+const KUBE_NETWORK: &str = "KUBE_NETWORK";
 
 /// kube-proxy's flags.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "kube-proxy's Windows flags")]
 pub struct KubeProxyArgs {
-    /// The HNS network to work on [default: the one that is set up for the node]
-    #[arg(long, value_name = "NAME", env = "KUBE_NETWORK", hide_env_values = true)]
-    network_name: Option<String>,
-
-    /// The address that traffic from load balancers to remote pods comes from, one per family, Overlay only
-    /// [default: found by --source-vip-endpoint, else taken from the node's range]
-    #[arg(long, value_name = "IP", value_delimiter = ',')]
-    source_vip: Vec<OrBlank<IpAddr>>,
-
     /// Names of HNS endpoints whose address is the source VIP, first found first taken
-    #[arg(long, value_name = "NAME", value_delimiter = ',',
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = WINDOWS,
           default_values_t = ["Calico_ep".to_owned(), "source_vip".to_owned()])]
     pub source_vip_endpoint: Vec<String>,
 
-    /// Direct server return: answers of remote pods do not pass this node again
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
-    pub enable_dsr: bool,
-
-    /// The endpoint of the host's gateway, used by --forward-healthcheck-vip
-    #[arg(long, value_name = "NAME", default_value = "cbr0")]
-    root_hnsendpoint_name: String,
-
-    /// Forward the health checks of a load balancer's address to this node's health port
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
-          default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
-    pub forward_healthcheck_vip: bool,
-
-    /// Serve node ports only on the node's addresses in these networks, or on its `primary` addresses
-    /// [default: all]
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    pub nodeport_addresses: Vec<NodePortAddress>,
-
-    /// The node's name, if --node does not say it
-    #[arg(long, value_name = "NAME", value_parser = node_name)]
-    pub hostname_override: Option<String>,
-
-    /// The node's primary address; nothing is bound to it. 0.0.0.0 and :: mean the Node's own
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
-    bind_address: IpAddr,
-
-    /// Where forwarded health checks go: only the port counts, health is not served in this version
-    #[arg(long, value_name = "IP[:PORT]", default_value = "0.0.0.0:10256")]
-    healthz_bind_address: OrBlank<ListenAddress>,
-
-    /// The port of --healthz-bind-address when that is a bare address; 0 switches health off
-    #[arg(long, value_name = "PORT", default_value_t = HEALTHZ_PORT)]
-    healthz_port: u16,
-
-    /// How often HNS is compared with what is wanted when nothing seems to have changed
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = go_duration)]
-    pub iptables_sync_period: Duration,
-
-    /// The least time between two rounds of changes
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = go_duration)]
-    pub iptables_min_sync_period: Duration,
-
-    /// Name=true,… for kube-proxy's feature gates; AllowServiceExternalIPs is the one with an effect here
-    #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
-    feature_gates: Vec<FeatureGate>,
-
-    /// `kernelspace` or blank, which is the same on Windows
-    #[arg(long, value_name = "MODE", default_value = "kernelspace", value_parser = proxy_mode)]
-    proxy_mode: String,
-
-    /// How pods of this node are told from others: has no effect but for checking --cluster-cidr
-    #[arg(long, value_name = "MODE", hide_short_help = true,
-          value_parser = ["", "ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"])]
-    detect_local_mode: Option<String>,
-
-    /// The pods' networks, one or one of each family: has no effect but is checked in ClusterCIDR mode
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', hide_short_help = true)]
-    cluster_cidr: Vec<String>,
-
     #[command(flatten)]
-    ignored: Ignored<WithoutEffect>,
+    given: Given,
+
+    /// What the flags and a file come to.
+    #[arg(skip)]
+    settings: Option<Box<ProxySettings>>,
+
+    /// What is to be told about that.
+    #[arg(skip)]
+    warnings: Vec<String>,
 }
 
-/// Where the objects come from makes these idle.
-const FROM_MANIFESTS: &str = "objects come from --manifests";
-/// Nothing listens for them.
-const NO_METRICS: &str = "no metrics are served yet";
-/// They steer other platforms' data paths.
-const NOT_WINDOWS: &str = "it concerns Linux only";
+const WINDOWS: &str = "kube-proxy's Windows flags";
 
-/// The flags that are accepted without effect, or refused.
+/// The flags of the table that were given.
 #[derive(Debug, Default)]
-struct WithoutEffect;
-
-impl Table for WithoutEffect {
-    const HEADING: &'static str = "kube-proxy's flags without effect";
-    const GLOBAL: bool = false;
-    const SHOWN: bool = true;
-    const ROWS: &'static [Row] = &[
-        row("config", Kind::RefusedText, "a configuration file is not read yet; give its settings as flags"),
-        row("write-config-to", Kind::RefusedText, "a configuration file is not written yet"),
-        row("cleanup", Kind::RefusedBool, "kube-proxy refuses it on Windows too; see `transom hns delete`"),
-        row("init-only", Kind::RefusedBool, "kube-proxy refuses it on Windows too"),
-        row("kubeconfig", Kind::Text, FROM_MANIFESTS),
-        row("master", Kind::Text, FROM_MANIFESTS),
-        row("kube-api-content-type", Kind::Text, FROM_MANIFESTS),
-        row("kube-api-qps", Kind::Float, FROM_MANIFESTS),
-        row("kube-api-burst", Kind::Int(0, i32::MAX as i64), FROM_MANIFESTS),
-        row("config-sync-period", Kind::Duration, "edits of manifests are seen as they are saved"),
-        row("metrics-bind-address", Kind::Listen, NO_METRICS),
-        row("metrics-port", Kind::Int(1, 65_535), NO_METRICS),
-        row("profiling", Kind::Bool, NO_METRICS),
-        row("show-hidden-metrics-for-version", Kind::Text, NO_METRICS),
-        row("bind-address-hard-fail", Kind::Bool, "nothing is listened on yet"),
-        row("pod-interface-name-prefix", Kind::Text, "kube-proxy does not use it on Windows either"),
-        row("pod-bridge-interface", Kind::Text, "kube-proxy does not use it on Windows either"),
-        row("oom-score-adj", Kind::Int(-1000, 1000), NOT_WINDOWS),
-        row("masquerade-all", Kind::Bool, NOT_WINDOWS),
-        row("iptables-masquerade-bit", Kind::Int(0, 31), NOT_WINDOWS),
-        row("iptables-localhost-nodeports", Kind::Bool, NOT_WINDOWS),
-        row("conntrack-max-per-core", Kind::Int(0, i32::MAX as i64), NOT_WINDOWS),
-        row("conntrack-min", Kind::Int(0, i32::MAX as i64), NOT_WINDOWS),
-        row("conntrack-tcp-be-liberal", Kind::Bool, NOT_WINDOWS),
-        row("conntrack-tcp-timeout-close-wait", Kind::Duration, NOT_WINDOWS),
-        row("conntrack-tcp-timeout-established", Kind::Duration, NOT_WINDOWS),
-        row("conntrack-udp-timeout", Kind::Duration, NOT_WINDOWS),
-        row("conntrack-udp-timeout-stream", Kind::Duration, NOT_WINDOWS),
-        row("ipvs-exclude-cidrs", Kind::Text, NOT_WINDOWS),
-        row("ipvs-min-sync-period", Kind::Duration, NOT_WINDOWS),
-        row("ipvs-scheduler", Kind::Text, NOT_WINDOWS),
-        row("ipvs-strict-arp", Kind::Bool, NOT_WINDOWS),
-        row("ipvs-sync-period", Kind::Duration, NOT_WINDOWS),
-        row("ipvs-tcp-timeout", Kind::Duration, NOT_WINDOWS),
-        row("ipvs-tcpfin-timeout", Kind::Duration, NOT_WINDOWS),
-        row("ipvs-udp-timeout", Kind::Duration, NOT_WINDOWS),
-    ];
-}
-
-const fn row(flag: &'static str, kind: Kind, reason: &'static str) -> Row {
-    Row { flag, kind, reason }
-}
-
-/// What is known of a feature gate of kube-proxy 1.36.
-enum Gate {
-    /// It changes what the proxy does.
-    Effective,
-    /// It is on for good; upstream fails to start when it is switched off.
-    Locked,
-    /// It changes nothing here.
-    Idle,
-}
-
-fn gate(name: &str) -> Option<Gate> {
-    match name {
-        "AllowServiceExternalIPs" => Some(Gate::Effective),
-        "WinDSR" | "WinOverlay" | "PreferSameTrafficDistribution" | "MultiCIDRServiceAllocator" => {
-            Some(Gate::Locked)
-        }
-        "AllAlpha"
-        | "AllBeta"
-        | "ComponentFlagz"
-        | "ComponentStatusz"
-        | "NativeHistograms"
-        | "WindowsHostNetwork"
-        | "ContextualLogging"
-        | "LoggingAlphaOptions"
-        | "LoggingBetaOptions" => Some(Gate::Idle),
-        _ => None,
-    }
-}
+struct Given(Flags);
 
 impl KubeProxyArgs {
-    /// The HNS network that was named, if one was.
-    pub fn network_name(&self) -> Option<&str> {
-        self.network_name.as_deref().map(str::trim).filter(|name| !name.is_empty())
+    /// The settings. `None` as long as a configuration file that was named has not been read.
+    pub fn settings(&self) -> Option<&ProxySettings> {
+        self.settings.as_deref()
     }
 
-    /// The source VIPs that were given: at most one of each family.
-    pub fn source_vips(&self) -> impl Iterator<Item = IpAddr> {
-        self.source_vip.iter().filter_map(|ip| ip.0)
+    /// What is to be told about the settings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
-    /// The name of the host's gateway endpoint; blank means the default, as in kube-proxy's configuration.
-    pub fn root_hnsendpoint_name(&self) -> &str {
-        let name = self.root_hnsendpoint_name.trim();
-        if name.is_empty() { "cbr0" } else { name }
+    /// The configuration file that was named.
+    pub fn config(&self) -> Option<String> {
+        self.given.0.start().config
     }
 
-    /// The primary node address that was given, if it is one.
-    pub fn node_ip(&self) -> Option<IpAddr> {
-        Some(self.bind_address).filter(|ip| !ip.is_unspecified())
+    /// The node's name as a flag gives it.
+    pub fn hostname_override(&self) -> Option<String> {
+        self.values("hostname-override")
+            .last()
+            .map(|name| name.trim().to_lowercase())
+            .filter(|name| !name.is_empty())
     }
 
-    /// Where the proxy's health is served; `None` when it is switched off.
-    pub fn healthz_address(&self) -> Option<SocketAddr> {
-        if self.healthz_port == 0 {
-            return None;
-        }
-        let default = ListenAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: Some(HEALTHZ_PORT) };
-        let address = self.healthz_bind_address.0.unwrap_or(default);
-        Some(SocketAddr::new(address.ip, address.port.unwrap_or(self.healthz_port)))
+    /// Whether a flag was given with something in it.
+    pub(super) fn says(&self, name: &str) -> bool {
+        self.values(name).any(|value| !value.trim().is_empty())
     }
 
-    /// Whether `spec.externalIPs` are served (gate `AllowServiceExternalIPs`, on by default).
-    pub fn allow_service_external_ips(&self) -> bool {
-        // As in Go's flags, the last one counts.
-        let last = self.feature_gates.iter().rev().find(|gate| gate.name == "AllowServiceExternalIPs");
-        last.is_none_or(|gate| gate.enabled)
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.given.0.given().filter(move |(flag, _)| flag.name == name).map(|(_, value)| value)
     }
 
-    /// What is wrong with the values taken together.
-    pub(super) fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        if self.iptables_sync_period.is_zero() {
-            problems.push("--iptables-sync-period must be greater than 0".to_owned());
-        } else if self.iptables_sync_period < self.iptables_min_sync_period {
-            problems.push(format!(
-                "--iptables-sync-period ({:?}) must not be shorter than --iptables-min-sync-period ({:?})",
-                self.iptables_sync_period, self.iptables_min_sync_period
-            ));
+    /// Takes flags of the table that are declared elsewhere.
+    pub(super) fn also(
+        &mut self,
+        flags: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<(), String> {
+        flags.into_iter().try_for_each(|(name, value)| self.given.0.give(name, &value))
+    }
+
+    /// Makes the settings of the flags and, where one was named, the file.
+    pub fn resolve(&mut self, file: Option<&Document>, host_name: &str) -> Result<(), Problems> {
+        let kube_network = std::env::var(KUBE_NETWORK).ok();
+        let sources =
+            Sources { file, flags: &self.given.0, kube_network: kube_network.as_deref(), host_name };
+        let resolved = sources.resolve()?;
+        self.settings = Some(Box::new(resolved.settings));
+        self.warnings = resolved.warnings;
+        Ok(())
+    }
+
+    /// What is wrong with the values taken together, as far as no file is needed to know it.
+    pub(super) fn problems(&mut self, host_name: &str) -> Vec<String> {
+        if self.config().is_some() {
+            return Vec::new();
         }
-        if self.nodeport_addresses.len() > 1 && self.nodeport_addresses.contains(&NodePortAddress::Primary) {
-            problems.push("--nodeport-addresses: `primary` cannot be combined with anything else".to_owned());
+        match self.resolve(None, host_name) {
+            Ok(()) => Vec::new(),
+            Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
         }
-        for (family, v4) in [("IPv4", true), ("IPv6", false)] {
-            if self.source_vips().filter(|ip| ip.is_ipv4() == v4).count() > 1 {
-                problems.push(format!("--source-vip: only one {family} address can be the source VIP"));
-            }
-        }
-        for wanted in &self.feature_gates {
-            if matches!(gate(&wanted.name), Some(Gate::Locked)) && !wanted.enabled {
-                problems.push(format!("--feature-gates: {} is locked to true", wanted.name));
-            }
-        }
-        if self.detect_local_mode.as_deref() == Some("ClusterCIDR") {
-            problems.extend(cluster_cidr_problem(&self.cluster_cidr));
-        }
-        problems
     }
 
     /// The flags that were given and have no effect.
     pub(super) fn notices(&self) -> Vec<Notice> {
-        let mut notices = self.ignored.notices().to_vec();
-        let checks_only = "pods of this node are told by their addresses";
-        for (flag, given) in [
-            ("--detect-local-mode", self.detect_local_mode.as_deref().is_some_and(|mode| !mode.is_empty())),
-            ("--cluster-cidr", self.cluster_cidr.iter().any(|cidr| !cidr.is_empty())),
-        ] {
-            if given {
-                notices.push(Notice { flag: flag.to_owned(), reason: checks_only });
-            }
-        }
-        for wanted in &self.feature_gates {
-            let reason = match gate(&wanted.name) {
-                Some(Gate::Effective) => continue,
-                Some(Gate::Locked) => "the gate is locked to true",
-                Some(Gate::Idle) => "the gate changes nothing here",
-                None => "the gate is not known; kube-proxy would refuse to start",
-            };
-            notices.push(Notice { flag: format!("--feature-gates={}", wanted.name), reason });
-        }
-        notices
+        let idle = self.given.0.given().filter_map(|(flag, _)| Some((flag.name, why_idle(flag)?)));
+        idle.map(|(name, reason)| Notice { flag: format!("--{name}"), reason }).collect()
     }
 }
 
-fn cluster_cidr_problem(cidrs: &[String]) -> Option<String> {
-    let mut networks: Vec<IpNet> = Vec::new();
-    for cidr in cidrs {
-        match cidr.parse() {
-            Ok(network) => networks.push(network),
-            Err(_) => {
-                return Some(format!(
-                    "--cluster-cidr: {cidr:?} must be a valid CIDR block, such as 10.100.0.0/16"
-                ));
+/// Why a flag has no effect here, for good or as long as a part of the program is missing.
+fn why_idle(flag: &Flag) -> Option<&'static str> {
+    match flag.group {
+        // The port counts all the same: forwarded health checks go there.
+        Group::Endpoints if flag.key == "healthzBindAddress" => None,
+        Group::Endpoints => Some("no metrics are served yet"),
+        Group::Api if !matches!(flag.name, "kubeconfig" | "master") => Some("objects come from --manifests"),
+        _ => Some(flag.idle).filter(|reason| !reason.is_empty()),
+    }
+}
+
+fn heading(group: Group) -> &'static str {
+    match group {
+        Group::Windows => WINDOWS,
+        Group::Api => "The API server",
+        Group::Endpoints => "Health and metrics",
+        Group::Configuration => "Configuration",
+        Group::Idle | Group::Elsewhere => "kube-proxy's flags without effect",
+    }
+}
+
+fn argument(flag: &'static Flag) -> Arg {
+    let mut help =
+        if flag.idle.is_empty() { flag.help.to_owned() } else { format!("No effect: {}", flag.idle) };
+    if !flag.default.is_empty() {
+        help.push_str(" [default: ");
+        help.push_str(flag.default);
+        help.push(']');
+    }
+    let argument = Arg::new(flag.name)
+        .long(flag.name)
+        .help(help)
+        .help_heading(heading(flag.group))
+        .hide_short_help(flag.group == Group::Idle)
+        .action(ArgAction::Append)
+        .value_parser(ValueParser::from(move |text: &str| flag.check(text).map(|()| text.to_owned())));
+    // A truth value may be left out, and so may what `--cleanup` removes.
+    if flag.is_bool() || flag.name == "cleanup" {
+        let name = if flag.is_bool() { "BOOL" } else { flag.value_name };
+        argument.value_name(name).num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else {
+        argument
+            .value_name(flag.value_name)
+            .allow_hyphen_values(flag.value_name == "N" || flag.value_name == "DURATION")
+    }
+}
+
+/// The rows that are arguments here.
+fn rows() -> impl Iterator<Item = &'static Flag> {
+    TABLE.iter().filter(|flag| flag.group != Group::Elsewhere)
+}
+
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command.args(rows().map(argument))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Flags::default();
+        for flag in rows() {
+            if matches.value_source(flag.name) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            for value in matches.get_many::<String>(flag.name).into_iter().flatten() {
+                flags.give(flag.name, value).map_err(|error| {
+                    clap::Error::raw(clap::error::ErrorKind::ValueValidation, error + "\n")
+                })?;
             }
         }
+        Ok(Self(flags))
     }
-    match networks.as_slice() {
-        [_] | [IpNet::V4(_), IpNet::V6(_)] | [IpNet::V6(_), IpNet::V4(_)] => None,
-        _ => Some("--cluster-cidr must be either a single CIDR or one of each family".to_owned()),
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }

@@ -117,7 +117,7 @@ pub enum Command {
 pub struct ProxyCommand {
     /// The cluster.
     #[command(flatten)]
-    pub input: inputs::InputArgs,
+    pub input: inputs::ClusterArgs,
     /// The node.
     #[command(flatten)]
     pub node: inputs::NodeArgs,
@@ -140,7 +140,7 @@ pub struct ProxyCommand {
 pub struct PlanCommand {
     /// The cluster.
     #[command(flatten)]
-    pub input: inputs::InputArgs,
+    pub input: inputs::ClusterArgs,
     /// The node.
     #[command(flatten)]
     pub node: inputs::NodeArgs,
@@ -189,8 +189,13 @@ impl Cli {
         I: IntoIterator<Item = T>,
         T: Into<OsString> + Clone,
     {
-        let cli = Self::try_parse_from(args)?;
-        let problems = cli.problems();
+        let mut cli = Self::try_parse_from(args)?;
+        let mut problems: Vec<String> = Vec::new();
+        let declared_elsewhere = cli.declared_elsewhere();
+        if let Some(flags) = cli.kube_proxy_mut() {
+            problems.extend(flags.also(declared_elsewhere).err());
+        }
+        problems.extend(cli.problems());
         if problems.is_empty() {
             return Ok(cli);
         }
@@ -199,25 +204,63 @@ impl Cli {
         Err(command.error(ErrorKind::ValueValidation, problems.join("\nerror: ")))
     }
 
+    /// kube-proxy's flags, of the commands that have them.
+    pub fn kube_proxy(&self) -> Option<&kube_proxy::KubeProxyArgs> {
+        match &self.command {
+            Command::Proxy(proxy) => Some(&proxy.flags),
+            Command::Plan(plan) => Some(&plan.flags),
+            _ => None,
+        }
+    }
+
+    /// The same, to be completed.
+    pub fn kube_proxy_mut(&mut self) -> Option<&mut kube_proxy::KubeProxyArgs> {
+        match &mut self.command {
+            Command::Proxy(proxy) => Some(&mut proxy.flags),
+            Command::Plan(plan) => Some(&mut plan.flags),
+            _ => None,
+        }
+    }
+
+    /// How to log: the flags, and what a configuration file says where they say nothing.
+    pub fn log_settings(&self) -> crate::logging::Settings {
+        let file = self.kube_proxy().filter(|flags| flags.config().is_some());
+        let file = file.and_then(kube_proxy::KubeProxyArgs::settings).map(|settings| &settings.logging);
+        self.logging.settings(self.is_service(), file)
+    }
+
     /// Whether this process is a service of Windows'.
     pub fn is_service(&self) -> bool {
         matches!(&self.command, Command::Proxy(proxy) if proxy.windows.as_service())
     }
 
+    /// Flags of kube-proxy that stand beside others of their kind.
+    fn declared_elsewhere(&self) -> Vec<(&'static str, String)> {
+        let mut flags = self.logging.given();
+        if let Command::Proxy(proxy) = &self.command
+            && proxy.windows.is_given()
+        {
+            flags.push(("windows-service", "true".to_owned()));
+        }
+        flags
+    }
+
     /// What is wrong with values that each parse but do not fit together.
-    fn problems(&self) -> Vec<String> {
+    fn problems(&mut self) -> Vec<String> {
         let mut problems: Vec<String> = self.logging.problems().into_iter().collect();
+        let host_name = crate::host::name();
+        if let Some(flags) = self.kube_proxy_mut() {
+            problems.extend(flags.problems(&host_name));
+        }
         match &self.command {
             Command::Proxy(proxy) => {
                 problems.extend(proxy.input.problems(&proxy.flags));
                 problems.extend(hns_at::HnsAt::problems(proxy.hns.hns.as_ref(), &proxy.node));
-                problems.extend(proxy.flags.problems());
                 problems.extend(proxy.windows.problems(proxy.once));
             }
             Command::Plan(plan) => {
                 problems.extend(plan.input.problems(&plan.flags));
                 problems.extend(hns_at::HnsAt::problems(plan.hns.hns.as_ref(), &plan.node));
-                problems.extend(plan.flags.problems());
             }
             Command::Hns(hns) => problems.extend(hns.problems()),
             Command::Services(_)

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use proxy_config::Document;
+use proxy_config::settings::NodePortAddresses;
+
 use super::hns::{HnsAction, Kind, ListKind};
 use super::inputs::{NetworkType, Profile};
 use super::services::{ServiceSelector, ServicesAction};
-use super::values::{ManifestPath, NodePortAddress};
+use super::values::ManifestPath;
 use super::*;
 use crate::exit::Exit;
 use crate::logging::{Destination, Format};
@@ -95,8 +98,6 @@ fn the_forms_of_the_manual() {
 #[test]
 fn wrong_lines_say_what_is_wrong_and_end_with_64() {
     let table = [
-        ("proxy", "--manifests <PATH>..."),
-        ("plan --node win-1", "--manifests <PATH>..."),
         ("services list", "--manifests <PATH>..."),
         (
             "hns list routes --state f",
@@ -138,38 +139,41 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("proxy -f a --log-format xml", "[possible values: text, json]"),
         ("proxy -f - -f -", "standard input (`-`) can be read only once"),
         ("proxy -f a --node a --hostname-override b", "name different nodes"),
-        ("proxy -f a --hostname-override=", "a node name must not be blank"),
-        ("proxy -f a --proxy-mode ipvs", "must be `kernelspace` or blank"),
+        ("proxy -f a --kubeconfig k", "cannot be used with '--manifests <PATH>...'"),
+        ("plan -f a --master m", "cannot be used with '--manifests <PATH>...'"),
+        ("proxy -f a --proxy-mode ipvs", "must be kernelspace or blank"),
         ("proxy -f a --enable-dsr=maybe", "must be true or false"),
         ("proxy -f a --enable_dsr", "unexpected argument '--enable_dsr'"),
-        ("proxy -f a --proxy-port-range 1-2", "unexpected argument '--proxy-port-range'"),
         ("proxy -f a --iptables-sync-period 30", "the number 30 has no unit"),
         ("proxy -f a --iptables-sync-period 0", "must be greater than 0"),
-        ("proxy -f a --iptables-sync-period 1s --iptables-min-sync-period 2s", "must not be shorter than"),
-        ("proxy -f a --iptables-min-sync-period=-1s", "must not be negative"),
-        ("proxy -f a --nodeport-addresses 10.0.0.1", "must be a CIDR"),
-        ("proxy -f a --nodeport-addresses primary,10.0.0.0/8", "`primary` cannot be combined"),
+        (
+            "proxy -f a --iptables-sync-period 1s --iptables-min-sync-period 2s",
+            "must be greater than or equal to the MinSyncPeriod field",
+        ),
+        ("proxy -f a --iptables-min-sync-period=-1s", "must be greater than or equal to 0"),
+        ("proxy -f a --nodeport-addresses 10.0.0.1", "must be a valid CIDR"),
+        ("proxy -f a --nodeport-addresses primary,10.0.0.0/8", "can't use both 'primary' and CIDRs"),
         ("proxy -f a --source-vip 10.0.0.1,10.0.0.2", "only one IPv4 address"),
-        ("proxy -f a --source-vip nowhere", "invalid IP address"),
-        ("proxy -f a --bind-address node", "invalid IP address"),
-        ("proxy -f a --healthz-bind-address :80", "must be IP or IP:port"),
-        ("proxy -f a --metrics-bind-address x", "must be IP or IP:port"),
-        ("proxy -f a --metrics-port 0", "0 is not in 1..=65535"),
+        ("proxy -f a --source-vip nowhere", "must be the IP address"),
+        ("proxy -f a --bind-address node", "not a valid textual representation of an IP"),
+        ("proxy -f a --healthz-bind-address :80", "must be a valid IP"),
+        ("proxy -f a --metrics-bind-address x", "must be IP:port"),
+        ("proxy -f a --metrics-port 0", "MetricsBindAddress"),
         ("proxy -f a --feature-gates WinDSR", "must be of the form Name=true"),
-        ("proxy -f a --feature-gates WinDSR=false", "WinDSR is locked to true"),
-        ("proxy -f a --detect-local-mode Mine", "possible values"),
-        ("proxy -f a --detect-local-mode ClusterCIDR", "either a single CIDR or one of each family"),
+        ("proxy -f a --feature-gates WinDSR=false", "[WinDSR]: \"false\": the feature is locked to true"),
+        ("proxy -f a --feature-gates Unheard=true", "unrecognized feature gate"),
+        ("proxy -f a --detect-local-mode Mine", "unsupported value"),
+        ("proxy -f a --detect-local-mode ClusterCIDR", "must be a valid CIDR block"),
         ("proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr x", "\"x\" must be a valid CIDR block"),
         (
             "proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr 10.0.0.0/8,11.0.0.0/8",
             "one of each family",
         ),
-        ("proxy -f a --oom-score-adj -1001", "-1001 is not in -1000..=1000"),
-        ("proxy -f a --iptables-masquerade-bit 32", "32 is not in 0..=31"),
-        ("proxy -f a --conntrack-udp-timeout soon", "the unit \"soon\" is not one of"),
-        ("proxy -f a --config kube-proxy.conf", "--config is refused: a configuration file is not read yet"),
-        ("proxy -f a --cleanup", "--cleanup is refused"),
-        ("plan -f a --init-only=true", "--init-only is refused"),
+        ("proxy -f a --oom-score-adj -1001", "must be within the range [-1000, 1000]"),
+        ("proxy -f a --iptables-masquerade-bit 32", "must be within the range [0, 31]"),
+        ("proxy -f a --conntrack-udp-timeout soon", "must be a duration such as 30s"),
+        ("proxy -f a --cleanup=most", "must be true, false or all"),
+        ("plan -f a --init-only=true", "is refused on Windows"),
         ("services describe /cart -f a", "must be NAME, NAMESPACE/NAME"),
         ("trace -f a --to svc/api:80", "--from <FROM>"),
         ("trace -f a --from here --to svc/api:80", "write pod/NAME"),
@@ -204,7 +208,7 @@ fn what_only_windows_has_is_refused_or_told_elsewhere() {
         let native = proxy("--windows-service");
         assert!(native.windows.as_service());
         let cli = parsed("proxy -f a --windows-service");
-        assert!(cli.logging.settings(cli.is_service()).event_log);
+        assert!(cli.log_settings().event_log);
         return;
     }
     for (line, complaint) in [
@@ -216,7 +220,7 @@ fn what_only_windows_has_is_refused_or_told_elsewhere() {
         assert!(text.contains(complaint), "{line}: {text}");
     }
     let cli = parsed("proxy -f a --windows-service");
-    assert!(!cli.is_service() && !cli.logging.settings(cli.is_service()).event_log);
+    assert!(!cli.is_service() && !cli.log_settings().event_log);
 }
 
 #[test]
@@ -230,7 +234,7 @@ fn where_lines_go() {
         ),
         ("--log-file a.log --log-file-max-size 0", Destination::File { path: "a.log".into(), most: None }),
     ] {
-        let settings = parsed(&format!("plan -f a {flags}")).logging.settings(false);
+        let settings = parsed(&format!("plan -f a {flags}")).log_settings();
         assert_eq!((settings.destination, settings.event_log), (wanted, false), "{flags}");
     }
 }
@@ -255,48 +259,27 @@ fn help_and_version_are_no_errors() {
 #[test]
 fn defaults_are_those_of_kube_proxy() {
     let proxy = proxy("");
-    let flags = &proxy.flags;
-    assert_eq!(flags.network_name(), None);
-    assert_eq!(flags.source_vips().count(), 0);
-    assert_eq!(flags.source_vip_endpoint, ["Calico_ep", "source_vip"]);
-    assert!(!flags.enable_dsr && !flags.forward_healthcheck_vip);
-    assert_eq!(flags.root_hnsendpoint_name(), "cbr0");
-    assert_eq!(flags.nodeport_addresses, []);
-    assert_eq!(flags.node_ip(), None);
-    assert_eq!(flags.healthz_address().map(|a| a.to_string()).as_deref(), Some("0.0.0.0:10256"));
-    assert_eq!(flags.iptables_sync_period.as_secs(), 30);
-    assert_eq!(flags.iptables_min_sync_period.as_secs(), 1);
-    assert!(flags.allow_service_external_ips());
+    let settings = proxy.flags.settings().expect("no file is named");
+    assert_eq!(settings.network_name, None);
+    assert_eq!(settings.source_vips.iter().count(), 0);
+    assert_eq!(proxy.flags.source_vip_endpoint, ["Calico_ep", "source_vip"]);
+    assert_eq!(settings.node_port_addresses, NodePortAddresses::All);
+    assert_eq!(settings.healthz.map(|a| a.to_string()).as_deref(), Some("0.0.0.0:10256"));
     assert_eq!(proxy.node.network, NetworkType::Overlay);
     assert_eq!(proxy.node.profile, None);
-    assert_eq!(proxy.input.node(flags), None);
+    assert_eq!(proxy.flags.hostname_override(), None);
+    assert_eq!(settings.hostname_override, None);
     assert_eq!(proxy.input.common.max_manifest_bytes, 90 << 20);
     assert!(!proxy.once && !proxy.input.common.strict);
 }
 
+/// The rules for single flags are held by the tables of `proxy-config`.
 #[test]
 fn flags_that_start_scripts_leave_blank_are_as_if_absent() {
-    let flags = proxy("--source-vip= --network-name= --healthz-bind-address= --root-hnsendpoint-name= --proxy-mode= --config= --metrics-bind-address=").flags;
-    assert_eq!(flags.network_name(), None);
-    assert_eq!(flags.source_vips().count(), 0);
-    assert_eq!(flags.root_hnsendpoint_name(), "cbr0");
-    assert_eq!(flags.healthz_address().map(|a| a.to_string()).as_deref(), Some("0.0.0.0:10256"));
-}
-
-#[test]
-fn where_health_is_served() {
-    let table = [
-        ("--healthz-bind-address 10.0.0.1", Some("10.0.0.1:10256")),
-        ("--healthz-bind-address 10.0.0.1 --healthz-port 80", Some("10.0.0.1:80")),
-        ("--healthz-bind-address 10.0.0.1:90 --healthz-port 80", Some("10.0.0.1:90")),
-        ("--healthz-port 80", Some("0.0.0.0:10256")),
-        ("--healthz-bind-address ::", Some("[::]:10256")),
-        ("--healthz-bind-address [::1]:7", Some("[::1]:7")),
-        ("--healthz-port 0", None),
-    ];
-    for (flags, want) in table {
-        assert_eq!(proxy(flags).flags.healthz_address().map(|a| a.to_string()).as_deref(), want, "{flags}");
-    }
+    let flags = proxy("--source-vip= --network-name= --healthz-bind-address= --root-hnsendpoint-name= --proxy-mode= --config= --metrics-bind-address= --hostname-override= --kubeconfig= --master= --write-config-to=").flags;
+    let settings = flags.settings().expect("no file is named");
+    let nothing = proxy("").flags;
+    assert_eq!(Some(settings), nothing.settings());
 }
 
 #[test]
@@ -305,67 +288,100 @@ fn values_reach_their_fields() {
         "--manifests x - --hostname-override WIN-2 --network l2bridge --profile ws2025 --state s --faults f \
          --network-name vxlan0 --source-vip 10.1.0.9,fd00::9 --source-vip-endpoint mine,theirs --enable-dsr=t \
          --forward-healthcheck-vip --root-hnsendpoint-name gw --nodeport-addresses 10.0.0.0/8,fd00::/8 \
-         --bind-address 10.0.0.5 --iptables-sync-period 1m30s --iptables-min-sync-period 0 \
-         --feature-gates AllowServiceExternalIPs=true,AllowServiceExternalIPs=false",
+         --bind-address 10.0.0.5 --iptables-sync-period 1m30s --iptables-min-sync-period 0 -v 3 --windows-service \
+         --feature-gates AllowServiceExternalIPs=true,AllowServiceExternalIPs=false --vmodule a=1,b::*=2",
     );
-    let flags = &proxy.flags;
     assert_eq!(
         proxy.input.manifests,
         [ManifestPath::Path("x".into()), ManifestPath::StandardInput, ManifestPath::Path("a.yaml".into())]
     );
-    assert_eq!(proxy.input.node(flags), Some("win-2"));
     assert_eq!(proxy.node.network, NetworkType::L2bridge);
     assert_eq!(proxy.node.profile, Some(Profile::Ws2025));
     assert_eq!(proxy.node.state, Some(PathBuf::from("s")));
     assert_eq!(proxy.node.faults, Some(PathBuf::from("f")));
-    assert_eq!(flags.network_name(), Some("vxlan0"));
-    let vips: Vec<String> = flags.source_vips().map(|ip| ip.to_string()).collect();
+    assert_eq!(proxy.flags.source_vip_endpoint, ["mine", "theirs"]);
+    let settings = proxy.flags.settings().expect("no file is named");
+    assert_eq!(settings.hostname_override.as_deref(), Some("win-2"));
+    assert_eq!(settings.network_name.as_deref(), Some("vxlan0"));
+    let vips: Vec<String> = settings.source_vips.iter().map(|ip| ip.to_string()).collect();
     assert_eq!(vips, ["10.1.0.9", "fd00::9"]);
-    assert_eq!(flags.source_vip_endpoint, ["mine", "theirs"]);
-    assert!(flags.enable_dsr && flags.forward_healthcheck_vip);
-    assert_eq!(flags.root_hnsendpoint_name(), "gw");
-    assert!(matches!(flags.nodeport_addresses[..], [NodePortAddress::Within(_), NodePortAddress::Within(_)]));
-    assert_eq!(flags.node_ip().map(|ip| ip.to_string()).as_deref(), Some("10.0.0.5"));
-    assert_eq!(flags.iptables_sync_period.as_secs(), 90);
-    assert!(flags.iptables_min_sync_period.is_zero());
-    assert!(!flags.allow_service_external_ips(), "the last one counts");
+    assert!(settings.enable_dsr && settings.forward_health_check_vip && settings.windows_service);
+    assert_eq!(settings.root_endpoint_name, "gw");
+    assert!(
+        matches!(&settings.node_port_addresses, NodePortAddresses::Within(networks) if networks.len() == 2)
+    );
+    assert_eq!(settings.node_ip.map(|ip| ip.to_string()).as_deref(), Some("10.0.0.5"));
+    assert_eq!(settings.sync_period.as_secs(), 90);
+    assert!(settings.min_sync_period.is_zero());
+    assert!(!settings.gates.allow_service_external_ips(), "the last one counts");
+    assert_eq!(settings.logging.verbosity, 3);
+    assert_eq!(settings.logging.vmodule, [("a".to_owned(), 1), ("b::*".to_owned(), 2)]);
 }
 
 #[test]
 fn flags_without_effect_are_accepted_and_told() {
-    let line = "proxy -f a --kubeconfig k --master m --cleanup=false --config= \
+    let line = "proxy -f a --cleanup=false --config= \
                 --kube-api-qps 5.5 --kube-api-burst 10 --oom-score-adj -998 --profiling=false --conntrack-min 0 \
                 --metrics-bind-address 127.0.0.1 --metrics-port 10249 --ipvs-sync-period 30s --masquerade-all \
                 --detect-local-mode NodeCIDR --cluster-cidr 10.0.0.0/8 --config-sync-period 15m \
-                --feature-gates WinOverlay=true,AllAlpha=false,Unheard=true,AllowServiceExternalIPs=true \
-                --log-flush-frequency 5s";
+                --feature-gates WinOverlay=true,AllAlpha=false,AllowServiceExternalIPs=true \
+                --log-flush-frequency 5s --proxy-port-range 1-2";
     let notices = parsed(line).notices();
     let flags: Vec<&str> = notices.iter().map(|notice| notice.flag.as_str()).collect();
     assert_eq!(
         flags,
         [
             "--log-flush-frequency",
-            "--kubeconfig",
-            "--master",
             "--kube-api-qps",
             "--kube-api-burst",
             "--config-sync-period",
             "--metrics-bind-address",
             "--metrics-port",
             "--profiling",
+            "--detect-local-mode",
+            "--cluster-cidr",
             "--oom-score-adj",
             "--masquerade-all",
             "--conntrack-min",
             "--ipvs-sync-period",
-            "--detect-local-mode",
-            "--cluster-cidr",
-            "--feature-gates=WinOverlay",
-            "--feature-gates=AllAlpha",
-            "--feature-gates=Unheard",
+            "--proxy-port-range",
         ]
     );
     assert!(notices.iter().all(|notice| !notice.reason.is_empty()));
-    assert_eq!(parsed("plan -f a").notices(), []);
+    let cli = parsed(line);
+    let warnings = cli.kube_proxy().expect("it is the proxy").warnings();
+    assert!(matches!(warnings, [only] if only.contains("WinOverlay: is locked to true")), "{warnings:?}");
+    let nothing = parsed("plan -f a");
+    assert_eq!(nothing.notices(), []);
+    assert_eq!(nothing.kube_proxy().expect("it has them").warnings(), [""; 0]);
+}
+
+#[test]
+fn a_configuration_file_leaves_the_settings_open() {
+    let cli = parsed("proxy --config c --v 5");
+    let flags = cli.kube_proxy().expect("it is the proxy");
+    assert_eq!(flags.config().as_deref(), Some("c"));
+    assert!(flags.settings().is_none(), "the file is not read by the command line");
+}
+
+#[test]
+fn logging_is_the_flags_then_the_files() {
+    let text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
+                logging: {verbosity: 4, format: json, vmodule: [{filePattern: a, verbosity: 200}]}\n";
+    let file = Document::parse(text).expect("it is a configuration");
+    for (flags, verbosity, format, modules) in [
+        ("", 4, Format::Json, "a=10"),
+        ("-v 2", 2, Format::Json, "a=10"),
+        ("--logging-format text --vmodule b=1", 4, Format::Text, "b=1"),
+    ] {
+        let mut cli = parsed(&format!("proxy --config c {flags}"));
+        let args = cli.kube_proxy_mut().expect("it is the proxy");
+        args.resolve(Some(&file), "win-1").expect(flags);
+        let settings = cli.log_settings();
+        let told: Vec<String> = settings.verbosity.modules.iter().map(ToString::to_string).collect();
+        assert_eq!((settings.verbosity.everywhere, settings.format), (verbosity, format), "{flags}");
+        assert_eq!(told, [modules], "{flags}");
+    }
 }
 
 #[test]
@@ -417,7 +433,7 @@ fn services_that_a_person_means() {
 #[test]
 fn logging_flags_in_both_places() {
     for line in ["-v 3 --log-format json plan -f a", "plan -f a -v=3 --logging-format=json"] {
-        let settings = parsed(line).logging.settings(false);
+        let settings = parsed(line).log_settings();
         assert_eq!((settings.verbosity.everywhere, settings.format), (3, Format::Json), "{line}");
     }
 }

@@ -3,28 +3,9 @@
 //! Each is a pure function from text to a value or a sentence that says what would be right. It must not know
 //! which flag asks.
 
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-
-use ipnet::IpNet;
-
-/// A value that may be given as the empty string, which means "as if the flag were absent".
-///
-/// Start scripts often pass `--source-vip=$SOURCE_VIP` whether or not the variable is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OrBlank<T>(pub Option<T>);
-
-impl<T: FromStr> FromStr for OrBlank<T> {
-    type Err = T::Err;
-
-    fn from_str(text: &str) -> Result<Self, T::Err> {
-        let text = text.trim();
-        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|value| Self(Some(value))) }
-    }
-}
 
 /// Where manifests are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,75 +25,6 @@ impl FromStr for ManifestPath {
             "-" => Ok(Self::StandardInput),
             path => Ok(Self::Path(path.into())),
         }
-    }
-}
-
-/// An element of `--nodeport-addresses`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodePortAddress {
-    /// The node's primary address of each family.
-    Primary,
-    /// The node's addresses within a network.
-    Within(IpNet),
-}
-
-impl FromStr for NodePortAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "primary" {
-            return Ok(Self::Primary);
-        }
-        text.parse()
-            .map(Self::Within)
-            .map_err(|_| "must be a CIDR such as 10.0.0.0/8, or `primary`".to_owned())
-    }
-}
-
-/// An address to listen on, whose port may be left to the default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListenAddress {
-    /// The address.
-    pub ip: IpAddr,
-    /// The port, if one was given.
-    pub port: Option<u16>,
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(ip) = text.parse() {
-            return Ok(Self { ip, port: None });
-        }
-        match text.parse::<SocketAddr>() {
-            Ok(address) if address.port() == 0 => Err("the port must be from 1 to 65535".to_owned()),
-            Ok(address) => Ok(Self { ip: address.ip(), port: Some(address.port()) }),
-            Err(_) => Err("must be IP or IP:port, such as 0.0.0.0:10256 or [::]:10256".to_owned()),
-        }
-    }
-}
-
-/// One `Name=true` of `--feature-gates`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FeatureGate {
-    /// The gate's name.
-    pub name: String,
-    /// Whether it is switched on.
-    pub enabled: bool,
-}
-
-impl FromStr for FeatureGate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) =
-            text.split_once('=').ok_or("must be of the form Name=true or Name=false".to_owned())?;
-        let name = name.trim();
-        if name.is_empty() {
-            return Err("there is no name before the =".to_owned());
-        }
-        Ok(Self { name: name.to_owned(), enabled: go_bool(value.trim())? })
     }
 }
 
@@ -223,23 +135,6 @@ pub fn node_name(text: &str) -> Result<String, String> {
     if name.is_empty() { Err("a node name must not be blank".to_owned()) } else { Ok(name) }
 }
 
-/// kube-proxy's `--proxy-mode` on Windows.
-pub fn proxy_mode(text: &str) -> Result<String, String> {
-    match text {
-        "" | "kernelspace" => Ok("kernelspace".to_owned()),
-        _ => Err("must be `kernelspace` or blank, which means the same on Windows".to_owned()),
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.port {
-            Some(port) => SocketAddr::new(self.ip, port).fmt(f),
-            None => self.ip.fmt(f),
-        }
-    }
-}
-
 /// The name of a lab.
 #[cfg(target_os = "linux")]
 pub(super) fn lab_name(text: &str) -> Result<String, String> {
@@ -326,29 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn addresses_to_listen_on() {
-        let table = [
-            ("0.0.0.0", Some(("0.0.0.0", None))),
-            ("0.0.0.0:10256", Some(("0.0.0.0", Some(10256)))),
-            ("::1", Some(("::1", None))),
-            ("[::]:80", Some(("::", Some(80)))),
-            ("1.2.3.4:0", None),
-            ("1.2.3.4:65536", None),
-            (":10256", None),
-            ("localhost:80", None),
-            ("", None),
-        ];
-        for (text, want) in table {
-            let got = text.parse::<ListenAddress>().ok();
-            let want = want.map(|(ip, port)| ListenAddress { ip: ip.parse().expect("an address"), port });
-            assert_eq!(got, want, "{text:?}");
-            if let Some(address) = got {
-                assert_eq!(address.to_string(), text, "shown as it was given");
-            }
-        }
-    }
-
-    #[test]
     fn truth_values() {
         for text in ["1", "t", "T", "true", "True", "TRUE"] {
             assert_eq!(go_bool(text), Ok(true), "{text}");
@@ -362,35 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn node_port_addresses() {
-        let table = [
-            ("primary", true),
-            ("10.0.0.0/8", true),
-            ("10.1.2.3/8", true),
-            ("fd00::/8", true),
-            ("10.0.0.1", false),
-            ("Primary", false),
-            ("", false),
-        ];
-        for (text, valid) in table {
-            assert_eq!(text.parse::<NodePortAddress>().is_ok(), valid, "{text:?}");
-        }
-    }
-
-    #[test]
     fn small_values() {
         assert_eq!("-".parse(), Ok(ManifestPath::StandardInput));
         assert_eq!("./a".parse(), Ok(ManifestPath::Path("./a".into())));
         assert!("".parse::<ManifestPath>().is_err());
         assert_eq!(node_name(" Win-1 "), Ok("win-1".to_owned()));
         assert!(node_name("  ").is_err());
-        assert!(proxy_mode("").is_ok() && proxy_mode("kernelspace").is_ok() && proxy_mode("ipvs").is_err());
-        assert_eq!("".parse::<OrBlank<IpAddr>>(), Ok(OrBlank(None)));
-        assert!(" 10.0.0.1 ".parse::<OrBlank<IpAddr>>().is_ok_and(|ip| ip.0.is_some()));
-        assert!("x".parse::<OrBlank<IpAddr>>().is_err());
-        assert_eq!("WinDSR=T".parse(), Ok(FeatureGate { name: "WinDSR".to_owned(), enabled: true }));
-        for text in ["WinDSR", "=true", "WinDSR=maybe", ""] {
-            assert!(text.parse::<FeatureGate>().is_err(), "{text:?}");
-        }
     }
 }

@@ -72,6 +72,11 @@ impl WindowsArgs {
         self.service && cfg!(windows)
     }
 
+    /// Whether a service was asked for, wherever this runs.
+    pub(super) fn is_given(&self) -> bool {
+        self.service
+    }
+
     /// The service's name.
     pub fn service_name(&self) -> &str {
         self.name.as_deref().unwrap_or(SERVICE)

@@ -45,7 +45,14 @@ fn open(input: &OptionalInputArgs, node: &NodeArgs) -> anyhow::Result<(Arc<dyn H
     if let Some(other) = OtherHns::open(&at, "operator")? {
         return Ok((other.actor("operator"), Exit::Success));
     }
-    let asked = Asked { manifests: &input.manifests, options: &input.common, node, hns: &at, flags: None };
+    let asked = Asked {
+        manifests: &input.manifests,
+        options: &input.common,
+        node,
+        hns: &at,
+        settings: None,
+        source_vip_endpoints: &[],
+    };
     if input.manifests.is_empty() {
         if let Some(state) = node.state.as_ref().filter(|state| !state.exists()) {
             bail!("there is no file {}; `transom proxy --state` makes one", state.display());

@@ -1,6 +1,8 @@
 //! What the commands do: each reads its input, calls the crates that know how, and prints.
 
 mod capture;
+mod cleanup;
+pub mod configuration;
 mod conformance;
 mod hns;
 mod install;

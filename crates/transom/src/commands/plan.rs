@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use hcn::Hcn;
 use proxy::dry_run::DryRun;
 use proxy::status::{Change, ProxyCondition};
 use serde::Serialize;
 
 use super::session::Asked;
-use super::{proxy as proxy_command, render};
+use super::{configuration, proxy as proxy_command, render};
 use crate::cli::hns_at::HnsAt;
 use crate::cli::{Output, PlanCommand};
 use crate::exit::Exit;
@@ -28,12 +28,20 @@ struct PlanDocument<'a> {
 }
 
 pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
+    let settings = command.flags.settings();
+    if let Some(exit) = configuration::written(settings)? {
+        return Ok(exit);
+    }
+    if command.input.manifests.is_empty() {
+        bail!("{}", proxy_command::no_cluster(settings));
+    }
     let asked = Asked {
         manifests: &command.input.manifests,
         options: &command.input.common,
         node: &command.node,
         hns: &HnsAt::or_default(command.hns.hns.as_ref(), &command.node),
-        flags: Some(&command.flags),
+        settings,
+        source_vip_endpoints: &command.flags.source_vip_endpoint,
     };
     // Setting the node up writes; a copy of the state takes that, so that the state itself stays as it is.
     let copy = match &command.node.state {

@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::bail;
 use proxy::status::{FrontendState, Report};
+use proxy_config::{Cleanup, ProxySettings};
 
 use super::node_hns::OtherHns;
 use super::progress::Progress;
 use super::session::{self, Asked, Session};
-use super::{live, node_hns, render};
+use super::{cleanup, configuration, live, node_hns, render};
 use crate::cli::ProxyCommand;
 use crate::cli::hns_at::HnsAt;
 use crate::exit::Exit;
@@ -19,6 +22,12 @@ const TRIES: usize = 5;
 
 /// Runs until the work is done or, without `--once`, until somebody asks to stop.
 pub fn run(command: ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
+    if let Some(exit) = instead(&command)? {
+        return Ok(exit);
+    }
+    if command.input.manifests.is_empty() {
+        bail!("{}", no_cluster(command.flags.settings()));
+    }
     if !command.once {
         return live::apart(stop, move |stop| stay(&command, stop));
     }
@@ -31,13 +40,46 @@ pub fn run(command: ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
     Ok(if report.is_settled() { exit } else { exit.and(Exit::Degraded) })
 }
 
+/// Does what was asked for instead of serving, if anything was.
+fn instead(command: &ProxyCommand) -> anyhow::Result<Option<Exit>> {
+    let settings = command.flags.settings();
+    if let Some(exit) = configuration::written(settings)? {
+        return Ok(Some(exit));
+    }
+    let cleanup = settings.map_or(Cleanup::Nothing, |settings| settings.instead.cleanup);
+    if cleanup == Cleanup::Nothing {
+        return Ok(None);
+    }
+    let at = HnsAt::or_default(command.hns.hns.as_ref(), &command.node);
+    let hcn = if let Some(other) = OtherHns::open(&at, "proxy")? {
+        other.actor("proxy")
+    } else {
+        let asked = asked(command, &at);
+        Arc::new(asked.open_hns(asked.profile(None), None)?.actor("proxy"))
+    };
+    cleanup::run(&*hcn, cleanup).map(Some)
+}
+
+/// Why there is nothing to serve.
+pub(super) fn no_cluster(settings: Option<&ProxySettings>) -> String {
+    let from = match settings.map(|settings| &settings.api) {
+        Some(api) if !api.is_in_cluster() => {
+            let names = [&api.kubeconfig, &api.master].into_iter().flatten().map(String::as_str);
+            format!("the API server ({})", names.collect::<Vec<_>>().join(", "))
+        }
+        _ => "the API server of the cluster that this process runs in".to_owned(),
+    };
+    format!("{from} cannot be read by this version yet; give '--manifests <PATH>...'")
+}
+
 fn asked<'a>(command: &'a ProxyCommand, hns: &'a HnsAt) -> Asked<'a> {
     Asked {
         manifests: &command.input.manifests,
         options: &command.input.common,
         node: &command.node,
         hns,
-        flags: Some(&command.flags),
+        settings: command.flags.settings(),
+        source_vip_endpoints: &command.flags.source_vip_endpoint,
     }
 }
 
@@ -58,7 +100,8 @@ fn stay(command: &ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
     let report = bring(&mut session, stop);
     render::print(&told(&session, &report))?;
     ready();
-    live::stay(session, command.flags.iptables_min_sync_period, stop)
+    let least = command.flags.settings().map_or(Duration::ZERO, |settings| settings.min_sync_period);
+    live::stay(session, least, stop)
 }
 
 /// Says that the first pass is done to a service manager that asked for it (sd_notify(3)).
@@ -78,7 +121,7 @@ pub(super) fn bring(session: &mut Session, stop: &Stop) -> Report {
             break;
         }
         let wait = session.driver.next_wakeup().saturating_sub(session.clock.now());
-        if stop.pause(wait.min(std::time::Duration::from_secs(5))) {
+        if stop.pause(wait.min(Duration::from_secs(5))) {
             break;
         }
         let report = session.driver.pass();

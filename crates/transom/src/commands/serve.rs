@@ -44,7 +44,8 @@ pub(super) fn run(command: &HnsServe) -> anyhow::Result<Exit> {
         options: &command.input,
         node: &command.node,
         hns: &HnsAt::Emulated,
-        flags: None,
+        settings: None,
+        source_vip_endpoints: &[],
     };
     let hns = if command.manifests.is_empty() {
         asked.open_hns(asked.profile(None), None)?

@@ -66,7 +66,8 @@ fn look(
         options: &input.common,
         node,
         hns: &HnsAt::Emulated,
-        flags: None,
+        settings: None,
+        source_vip_endpoints: &[],
     };
     // What is shown depends on the cluster and the build; a stored HNS is not opened for it, nor written.
     let mut session = asked.session_at(None, |hcn| Arc::new(DryRun::new(hcn)) as Arc<dyn Hcn>)?;

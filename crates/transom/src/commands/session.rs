@@ -23,12 +23,13 @@ use services::{Change, Cluster, IpFamily, Perspective};
 use super::node_hns::{NodeHns, OtherHns};
 use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
-use crate::cli::kube_proxy::KubeProxyArgs;
-use crate::cli::values::{ManifestPath, NodePortAddress};
+use crate::cli::values::ManifestPath;
 use crate::exit::Exit;
 use crate::paths;
 use crate::startup::{self, NetworkPattern, State};
 use crate::world::profile_of_build;
+use proxy_config::ProxySettings;
+use proxy_config::settings::NodePortAddresses as SaidNodePortAddresses;
 
 /// What the command line says of the cluster and the node.
 pub(super) struct Asked<'a> {
@@ -37,7 +38,10 @@ pub(super) struct Asked<'a> {
     pub(super) node: &'a NodeArgs,
     /// Which HNS.
     pub(super) hns: &'a HnsAt,
-    pub(super) flags: Option<&'a KubeProxyArgs>,
+    /// What the flags and a configuration file say.
+    pub(super) settings: Option<&'a ProxySettings>,
+    /// Names of HNS endpoints whose address is the source VIP.
+    pub(super) source_vip_endpoints: &'a [String],
 }
 
 /// The cluster as read, before anything is done with it.
@@ -111,8 +115,11 @@ impl Asked<'_> {
 
     /// The node's name: as asked, else the only Windows node.
     fn node_name(&self, cluster: &Cluster) -> anyhow::Result<String> {
-        let asked =
-            self.options.node.as_deref().or(self.flags.and_then(|flags| flags.hostname_override.as_deref()));
+        let asked = self
+            .options
+            .node
+            .as_deref()
+            .or(self.settings.and_then(|settings| settings.hostname_override.as_deref()));
         if let Some(name) = asked {
             return Ok(name.to_owned());
         }
@@ -154,13 +161,17 @@ impl Asked<'_> {
         }
     }
 
+    fn root_endpoint_name(&self) -> &str {
+        self.settings.map_or(proxy_config::defaults::ROOT_ENDPOINT, |settings| &settings.root_endpoint_name)
+    }
+
     fn network_name(&self) -> String {
         // The names Flannel's manifests use on Windows.
         let default = match self.kind() {
             NetworkKind::Overlay => "vxlan0",
             NetworkKind::L2Bridge => "cbr0",
         };
-        self.flags.and_then(KubeProxyArgs::network_name).unwrap_or(default).to_owned()
+        self.settings.and_then(|settings| settings.network_name.as_deref()).unwrap_or(default).to_owned()
     }
 
     /// Opens the emulated HNS alone: what `--state` names, or an empty one.
@@ -218,7 +229,7 @@ impl Asked<'_> {
         let build = loaded.cluster.node(&name).and_then(|node| node.build.clone());
         let profile = self.profile(build.as_deref());
         let dual_stack = profile.version().supports(Feature::IPv6DualStack);
-        let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
+        let root = self.root_endpoint_name();
         let spec = NodeSpec::of(&loaded.cluster, &name, self.kind(), &self.network_name(), root, dual_stack)?;
         let hns = self.open_hns(profile, Some(&spec))?;
         node::Furnisher::new(Arc::new(hns.actor("cni"))).furnish(&spec)?;
@@ -238,7 +249,7 @@ impl Asked<'_> {
     ) -> anyhow::Result<Session> {
         let loaded = self.load()?;
         let name = self.node_name(&loaded.cluster)?;
-        let root = self.flags.map_or("cbr0", KubeProxyArgs::root_hnsendpoint_name);
+        let root = self.root_endpoint_name();
         let build = loaded.cluster.node(&name).and_then(|node| node.build.clone());
         let spec = |version: Version, network: &str| {
             let dual_stack = version.supports(Feature::IPv6DualStack);
@@ -260,7 +271,9 @@ impl Asked<'_> {
         let metered = Metered::new(wrap(hns.actor("proxy")), Arc::clone(&clock));
         let watch = metered.watch();
         let perspective = Perspective {
-            allow_external_ips: self.flags.is_none_or(KubeProxyArgs::allow_service_external_ips),
+            allow_external_ips: self
+                .settings
+                .is_none_or(|settings| settings.gates.allow_service_external_ips()),
             ..Perspective::of_node(&*name, [IpFamily::of(spec.addresses[0])])
         };
         let mut config = self.config(&spec);
@@ -279,7 +292,7 @@ impl Asked<'_> {
         for change in loaded.changes {
             driver.apply(change);
         }
-        driver.set_primary_address(self.flags.and_then(KubeProxyArgs::node_ip));
+        driver.set_primary_address(self.settings.and_then(|settings| settings.node_ip));
         Ok(Session {
             hns,
             driver,
@@ -300,27 +313,19 @@ impl Asked<'_> {
         let dynamic_ports = Some(u32::from(range.end() - range.start()) + 1);
         let mut config =
             Config { network_name: spec.network_name.clone(), dynamic_ports, ..Config::default() };
-        let Some(flags) = self.flags else { return config };
+        let Some(settings) = self.settings else { return config };
         let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
-        config.source_vip = flags.source_vips().find(|&address| IpFamily::of(address) == family);
-        config.source_vip_endpoints.clone_from(&flags.source_vip_endpoint);
-        config.enable_dsr = flags.enable_dsr;
-        flags.root_hnsendpoint_name().clone_into(&mut config.root_endpoint_name);
-        config.forward_health_check_vip = flags.forward_healthcheck_vip;
-        config.healthz_port = flags.healthz_address().map_or(0, |address| address.port());
-        config.sync_period = flags.iptables_sync_period;
-        config.node_port_addresses = match &flags.nodeport_addresses[..] {
-            [] => NodePortAddresses::All,
-            [NodePortAddress::Primary] => NodePortAddresses::Primary,
-            several => NodePortAddresses::Within(
-                several
-                    .iter()
-                    .filter_map(|address| match address {
-                        NodePortAddress::Within(net) => Some(*net),
-                        NodePortAddress::Primary => None,
-                    })
-                    .collect(),
-            ),
+        config.source_vip = settings.source_vips.iter().find(|&address| IpFamily::of(address) == family);
+        self.source_vip_endpoints.clone_into(&mut config.source_vip_endpoints);
+        config.enable_dsr = settings.enable_dsr;
+        config.root_endpoint_name.clone_from(&settings.root_endpoint_name);
+        config.forward_health_check_vip = settings.forward_health_check_vip;
+        config.healthz_port = settings.healthz.map_or(0, |address| address.port());
+        config.sync_period = settings.sync_period;
+        config.node_port_addresses = match &settings.node_port_addresses {
+            SaidNodePortAddresses::All => NodePortAddresses::All,
+            SaidNodePortAddresses::Primary => NodePortAddresses::Primary,
+            SaidNodePortAddresses::Within(networks) => NodePortAddresses::Within(networks.clone()),
         };
         config
     }

@@ -34,7 +34,8 @@ impl Simulated {
             options: &input.common,
             node,
             hns: &HnsAt::Emulated,
-            flags: None,
+            settings: None,
+            source_vip_endpoints: &[],
         };
         let loaded = asked.load()?;
         let kind = asked.kind();

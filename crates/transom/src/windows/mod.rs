@@ -5,5 +5,6 @@
 
 pub mod console;
 pub mod eventlog;
+pub mod host;
 pub mod priority;
 pub mod service;
