@@ -9,7 +9,7 @@ use hcn::time::Clock;
 use parking_lot::Mutex;
 use proxy::engine::Census;
 use proxy::meter::Watch;
-use proxy::status::{ConditionReason, FrontendState, ProxyCondition, ServiceStatus};
+use proxy::status::{ConditionReason, FrontendState, FrontendStatus, ProxyCondition, ServiceStatus};
 use serde::Serialize;
 use services::{IpFamily, ServiceKey};
 
@@ -121,6 +121,8 @@ pub struct Facts {
     pub pending: usize,
     /// Frontends that are wanted.
     pub wanted: usize,
+    /// Frontends that HNS holds as wanted.
+    pub programmed: usize,
     /// Differences found in HNS that the proxy had not made.
     pub repairs: u64,
     /// Conditions of the node.
@@ -256,6 +258,9 @@ impl State {
                     entry.error = error;
                 }
             }
+            let programmed = &mut inner.facts.programmed;
+            *programmed += entry.as_ref().map_or(0, programmed_of);
+            *programmed -= inner.services.get(&key).map_or(0, |entry| programmed_of(entry));
             match entry {
                 Some(entry) => inner.services.insert(key, Arc::new(entry)),
                 None => inner.services.remove(&key),
@@ -264,11 +269,15 @@ impl State {
     }
 }
 
+fn programmed_of(entry: &ServiceEntry) -> usize {
+    let programmed = |frontend: &&FrontendStatus| frontend.state == FrontendState::Programmed;
+    entry.status.frontends.iter().filter(programmed).count()
+}
+
 #[cfg(test)]
 mod tests {
     use hcn::time::ManualClock;
     use proxy::plan::Role;
-    use proxy::status::FrontendStatus;
 
     use super::*;
 
@@ -315,10 +324,12 @@ mod tests {
         clock.advance(Duration::from_secs(3));
         state.put(vec![(key("web"), Some(entry(&[("a", failed(2)), ("b", FrontendState::Programmed)])))]);
         assert_eq!(told(&state), [("a".to_owned(), 0, error)]);
+        assert_eq!(state.with(|facts| facts.programmed), 1);
         // A Service that goes takes its own with it, and nobody else's.
         state.put(vec![(key("db"), Some(entry(&[("c", FrontendState::Pending)])))]);
         state.put(vec![(key("web"), None)]);
         assert_eq!(told(&state), [("c".to_owned(), 6, None)]);
+        assert_eq!(state.with(|facts| facts.programmed), 0);
         assert!(state.service(&key("web")).is_none() && state.service(&key("db")).is_some());
     }
 

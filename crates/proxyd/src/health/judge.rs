@@ -147,7 +147,9 @@ impl Findings<'_> {
         }
         let queued = facts.times.values().filter_map(|times| times.queued).min();
         let Some(should) = passes.under_way.or(queued) else { return };
-        let moved = [Some(should), passes.under_way, passes.ended, passes.next, Some(hns.moved)];
+        // When the next one is due says something between passes only.
+        let next = passes.next.filter(|_| passes.under_way.is_none());
+        let moved = [Some(should), passes.ended, next, Some(hns.moved)];
         let last = moved.into_iter().flatten().max().unwrap_or_default();
         if self.seen.now.saturating_sub(last) > self.settings.stale_after() {
             let message =
@@ -206,7 +208,7 @@ impl Findings<'_> {
             .collect();
         let more = late.len().saturating_sub(NAMED);
         let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-        let all = late.len() >= facts.wanted && facts.wanted > 0;
+        let all = facts.programmed == 0;
         let (reason, effect) =
             if all { (Reason::NothingServed, Effect::Unhealthy) } else { (Reason::Unserved, Effect::Shown) };
         let message = format!(
