@@ -137,6 +137,7 @@ impl Start<'_> {
         Watch {
             resource,
             api,
+            connection: self.settings.connection.clone(),
             labels: None,
             fields: None,
             reader,

@@ -1,36 +1,37 @@
 //! One kind of object: listed, watched, listed again when the server says that too much has happened since, tried again with
 //! back-off when it fails. What comes out are changes: of each list, what differs from what was known.
 //!
-//! The protocol (chunks, bookmarks, streaming lists, expired versions) is kube's; this module decides what a failure means.
+//! kube speaks the protocol and has a loop of its own for this. This one knows more: when a watch stands again after a failure although
+//! nothing happens, when a server has lost its store, and which failures mean that credentials must be read again.
+
+mod failure;
+mod pause;
 
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::StreamExt as _;
-use kube::runtime::watcher::{self, Config, InitialListStrategy};
-use kube::{Api, Resource as KubeResource};
+use futures_util::{Stream, StreamExt as _};
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Resource as KubeResource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use services::{Change, ObjectKind, ObjectRef};
 
-use crate::connect::chain;
+use crate::connect::Connection;
 use crate::status::{Board, Resource, State};
+use failure::{Failure, Verdict};
+pub use pause::Backoff;
+use pause::Pause;
 
-/// How failed requests are tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// The first pause.
-    pub first: Duration,
-    /// The longest.
-    pub longest: Duration,
-}
+/// How long a watch lasts before the server ends it and it is begun anew, in seconds. kube takes less than 295.
+const LASTS: u32 = 290;
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { first: Duration::from_millis(800), longest: Duration::from_secs(30) }
-    }
-}
+/// How much later a watch that is still silent counts as dead: something on the way has forgotten it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The annotation of the bookmark that ends the initial events of a streaming list.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub(crate) struct Reader<K> {
 pub(crate) struct Watch<K> {
     pub(crate) resource: Resource,
     pub(crate) api: Api<K>,
+    /// Makes the client anew, with credentials as they are then.
+    pub(crate) connection: Connection,
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
     /// None: objects are counted only.
@@ -73,17 +76,6 @@ pub(crate) struct Watch<K> {
     pub(crate) streaming: bool,
 }
 
-/// What is to be done after a failure.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    /// Try again.
-    Again,
-    /// The server has no streaming lists: read them in chunks.
-    Chunks,
-    /// The server does not have this kind.
-    NotServed,
-}
-
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
 
@@ -93,6 +85,10 @@ struct Known {
     now: HashSet<Key>,
     /// Those of a list that is under way.
     listed: Option<HashSet<Key>>,
+    /// From where changes are followed; none: everything must be listed.
+    version: Option<String>,
+    /// Something has failed since: the server may not be what it was.
+    doubted: bool,
 }
 
 impl<K> Watch<K>
@@ -104,106 +100,221 @@ where
         let mut known = Known::default();
         let mut pause = Pause::new(self.backoff);
         loop {
-            let mut stream = pin!(watcher::watcher(self.api.clone(), self.config()));
-            let verdict = loop {
-                match stream.next().await {
-                    Some(Ok(event)) => {
-                        if self.take(event, &mut known) {
-                            pause.reset();
+            match self.follow(&mut known).await {
+                Ok(lived) => {
+                    if lived {
+                        pause.reset();
+                    } else {
+                        // A server that ends watches as soon as they begin must not be asked without end.
+                        tokio::time::sleep(pause.next(Duration::ZERO)).await;
+                    }
+                }
+                Err(failure) => match failure.verdict(self.streaming, self.resource) {
+                    Verdict::NotServed => {
+                        tracing::info!(kind = self.resource.name(), "The API server does not have this kind");
+                        self.board.note(self.resource, |status| status.state = State::NotServed);
+                        return;
+                    }
+                    Verdict::Chunks => {
+                        tracing::info!(
+                            kind = self.resource.name(),
+                            "The API server has no streaming lists; reading in chunks"
+                        );
+                        self.streaming = false;
+                    }
+                    verdict => {
+                        if failure.is_expired() {
+                            known.version = None;
+                        }
+                        known.doubted = true;
+                        self.fail(&failure);
+                        tokio::time::sleep(pause.next(failure.retry_after)).await;
+                        if verdict == Verdict::Renew {
+                            self.renew().await;
                         }
                     }
-                    Some(Err(error)) => {
-                        let verdict = judge(&error, self.streaming, self.resource);
-                        if verdict != Verdict::Again {
-                            break verdict;
-                        }
-                        self.fail(&error);
-                        tokio::time::sleep(pause.next(wanted(&error))).await;
-                    }
-                    // The stream never ends; if it did, it would be begun anew.
-                    None => break Verdict::Again,
-                }
-            };
-            match verdict {
-                Verdict::Again => {}
-                Verdict::Chunks => {
-                    tracing::info!(
-                        kind = self.resource.name(),
-                        "The API server has no streaming lists; reading in chunks"
-                    );
-                    self.streaming = false;
-                }
-                Verdict::NotServed => {
-                    tracing::info!(kind = self.resource.name(), "The API server does not have this kind");
-                    self.board.note(self.resource, |status| status.state = State::NotServed);
-                    return;
-                }
+                },
             }
         }
     }
 
-    fn config(&self) -> Config {
-        let strategy =
-            if self.streaming { InitialListStrategy::StreamingList } else { InitialListStrategy::ListWatch };
-        Config {
+    /// Lists if need be, and watches until the watch ends. Whether it has brought anything.
+    async fn follow(&self, known: &mut Known) -> Result<bool, Failure> {
+        if known.doubted && known.version.is_some() {
+            self.check(known).await?;
+        }
+        let version = match known.version.clone() {
+            Some(version) => version,
+            None if self.streaming => {
+                let stream = self
+                    .api
+                    .watch(&self.watch_params(true), "0")
+                    .await
+                    .map_err(|error| Failure::starting(&error))?;
+                self.board.note(self.resource, |status| status.state = State::Listing);
+                known.listed = Some(HashSet::new());
+                return self.take_events(stream, known).await;
+            }
+            None => self.list(known).await?,
+        };
+        let stream = self
+            .api
+            .watch(&self.watch_params(false), &version)
+            .await
+            .map_err(|error| Failure::starting(&error))?;
+        self.stands(known);
+        self.take_events(stream, known).await
+    }
+
+    /// A server that was put back to an older store would never reach the version that is known: it is asked for its own.
+    async fn check(&self, known: &mut Known) -> Result<(), Failure> {
+        let params = ListParams { limit: Some(1), ..self.list_params() };
+        let list = self.api.list(&params).await.map_err(|error| Failure::listing(&error))?;
+        let number = |version: &Option<String>| version.as_deref().and_then(|text| text.parse::<u64>().ok());
+        if let (Some(now), Some(then)) = (number(&list.metadata.resource_version), number(&known.version))
+            && now < then
+        {
+            tracing::warn!(
+                kind = self.resource.name(),
+                now,
+                then,
+                "The API server has lost changes; reading everything anew"
+            );
+            known.version = None;
+        }
+        known.doubted = false;
+        Ok(())
+    }
+
+    /// Reads everything in chunks. The version to watch from.
+    async fn list(&self, known: &mut Known) -> Result<String, Failure> {
+        self.board.note(self.resource, |status| {
+            if status.state != State::Failing {
+                status.state = State::Listing;
+            }
+        });
+        known.listed = Some(HashSet::new());
+        let mut params = ListParams { limit: Some(self.chunk), ..self.list_params() };
+        loop {
+            let list = self.api.list(&params).await.map_err(|error| Failure::listing(&error))?;
+            for object in &list.items {
+                self.set(object);
+                if let Some(listed) = &mut known.listed {
+                    listed.insert(key(object));
+                }
+            }
+            params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                let version = list.metadata.resource_version.filter(|version| !version.is_empty());
+                let version = version.ok_or_else(Failure::without_version)?;
+                self.end_list(known, version.clone());
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Takes what a watch brings until it ends. Whether it has brought anything.
+    async fn take_events(
+        &self,
+        stream: impl Stream<Item = kube::Result<WatchEvent<K>>>,
+        known: &mut Known,
+    ) -> Result<bool, Failure> {
+        let mut stream = pin!(stream);
+        let patience = Duration::from_secs(u64::from(LASTS)) + GRACE;
+        let mut lived = false;
+        loop {
+            let next = tokio::time::timeout(patience, stream.next()).await.map_err(|_| Failure::silent())?;
+            let Some(event) = next else {
+                // A streaming list that ends before its end is none.
+                known.listed = None;
+                return Ok(lived);
+            };
+            match event.map_err(|error| Failure::watching(&error))? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.set(&object);
+                    let version = object.resource_version().filter(|version| !version.is_empty());
+                    let version = version.ok_or_else(Failure::without_version)?;
+                    if let Some(listed) = &mut known.listed {
+                        listed.insert(key(&object));
+                    } else {
+                        known.now.insert(key(&object));
+                        known.version = Some(version);
+                        self.count(known);
+                    }
+                }
+                WatchEvent::Deleted(object) => {
+                    let key = key(&object);
+                    if let Some(listed) = &mut known.listed {
+                        listed.remove(&key);
+                    }
+                    known.now.remove(&key);
+                    let triggered = self.reader.as_ref().and_then(|reader| (reader.triggered)(&object));
+                    self.gone(&key, triggered);
+                    if known.listed.is_none() {
+                        known.version = object.resource_version().or(known.version.take());
+                        self.count(known);
+                    }
+                }
+                WatchEvent::Bookmark(bookmark) => {
+                    let version = bookmark.metadata.resource_version;
+                    if known.listed.is_none() {
+                        known.version = Some(version);
+                    } else if bookmark.metadata.annotations.contains_key(INITIAL_END) {
+                        self.end_list(known, version);
+                    }
+                }
+                WatchEvent::Error(status) => return Err(Failure::told(&status)),
+            }
+            lived = true;
+        }
+    }
+
+    /// Everything was listed: what was known and is not among it is gone.
+    fn end_list(&self, known: &mut Known, version: String) {
+        let listed = known.listed.take().unwrap_or_default();
+        for gone in known.now.difference(&listed) {
+            self.gone(gone, None);
+        }
+        known.now = listed;
+        known.version = Some(version);
+        known.doubted = false;
+        let objects = known.now.len();
+        self.board.note(self.resource, |status| {
+            status.state = State::Watching;
+            status.synced = true;
+            status.lists += 1;
+            status.objects = objects;
+        });
+        (self.sink)(Told::Synced(self.resource));
+    }
+
+    /// Another client: a token's file is read from time to time only, a certificate's never again.
+    async fn renew(&mut self) {
+        match self.connection.client().await {
+            Ok(client) => self.api = Api::all(client),
+            Err(error) => {
+                tracing::warn!(kind = self.resource.name(), %error, "The credentials cannot be read again");
+            }
+        }
+    }
+
+    fn list_params(&self) -> ListParams {
+        ListParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            page_size: Some(self.chunk),
-            initial_list_strategy: strategy,
-            ..Config::default()
+            ..ListParams::default()
         }
     }
 
-    /// Takes an event. True when it shows that the server answers well.
-    fn take(&self, event: watcher::Event<K>, known: &mut Known) -> bool {
-        match event {
-            watcher::Event::Init => {
-                known.listed = Some(HashSet::new());
-                self.board.note(self.resource, |status| {
-                    if status.state != State::Failing {
-                        status.state = State::Listing;
-                    }
-                });
-                false
-            }
-            watcher::Event::InitApply(object) => {
-                self.set(&object);
-                if let Some(listed) = &mut known.listed {
-                    listed.insert(key(&object));
-                }
-                false
-            }
-            watcher::Event::InitDone => {
-                let listed = known.listed.take().unwrap_or_default();
-                for gone in known.now.difference(&listed) {
-                    self.gone(gone, None);
-                }
-                known.now = listed;
-                let objects = known.now.len();
-                self.board.note(self.resource, |status| {
-                    status.state = State::Watching;
-                    status.synced = true;
-                    status.lists += 1;
-                    status.objects = objects;
-                });
-                (self.sink)(Told::Synced(self.resource));
-                true
-            }
-            watcher::Event::Apply(object) => {
-                self.set(&object);
-                known.now.insert(key(&object));
-                self.count(known);
-                true
-            }
-            watcher::Event::Delete(object) => {
-                let key = key(&object);
-                known.now.remove(&key);
-                let triggered = self.reader.as_ref().and_then(|reader| (reader.triggered)(&object));
-                self.gone(&key, triggered);
-                self.count(known);
-                true
-            }
-        }
+    fn watch_params(&self, initial: bool) -> WatchParams {
+        let params = WatchParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            timeout: Some(LASTS),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        if initial { params.initial_events() } else { params }
     }
 
     /// Hands an object on.
@@ -234,23 +345,31 @@ where
         });
     }
 
-    fn fail(&self, error: &watcher::Error) {
-        let text = chain(error);
+    /// A watch is open, whether something happens or not.
+    fn stands(&self, known: &Known) {
+        let objects = known.now.len();
+        self.board.note(self.resource, |status| {
+            status.state = State::Watching;
+            status.objects = objects;
+        });
+    }
+
+    fn fail(&self, failure: &Failure) {
         let before = self.board.read().resources.get(&self.resource).map(|status| status.state);
-        // Said once, and then at each change of what is wrong only in the status.
+        // Said once; afterwards what is wrong is in the status only.
         if before == Some(State::Failing) {
-            tracing::debug!(kind = self.resource.name(), error = text, "The API server still fails");
+            tracing::debug!(kind = self.resource.name(), error = failure.text, "The API server still fails");
         } else {
             tracing::warn!(
                 kind = self.resource.name(),
-                error = text,
+                error = failure.text,
                 "The API server fails; the node stays as it is"
             );
         }
         self.board.note(self.resource, |status| {
             status.state = State::Failing;
             status.failures += 1;
-            status.error = Some(text);
+            status.error = Some(failure.text.clone());
         });
     }
 }
@@ -259,118 +378,4 @@ fn key<K: KubeResource>(object: &K) -> Key {
     let metadata = object.meta();
     let part = |part: &Option<String>| Arc::from(part.as_deref().unwrap_or_default());
     (part(&metadata.namespace), part(&metadata.name))
-}
-
-/// The status that the server gave, if it is an answer of the server's.
-fn status_of(error: &watcher::Error) -> Option<&kube::core::Status> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status),
-        _ => None,
-    }
-}
-
-fn judge(error: &watcher::Error, streaming: bool, resource: Resource) -> Verdict {
-    match (error, status_of(error).map(|status| status.code)) {
-        // Servers without streaming lists do not take the parameter: 422 from 1.27 on, 400 from some in front of them.
-        (watcher::Error::WatchStartFailed(_), Some(400 | 422)) if streaming => Verdict::Chunks,
-        (_, Some(404)) if !resource.is_needed() => Verdict::NotServed,
-        _ => Verdict::Again,
-    }
-}
-
-/// How long the server asks to be left alone.
-fn wanted(error: &watcher::Error) -> Duration {
-    let seconds = status_of(error)
-        .and_then(|status| status.details.as_ref())
-        .map(|details| details.retry_after_seconds);
-    Duration::from_secs(u64::from(seconds.unwrap_or_default()))
-}
-
-/// Pauses that grow, each of random length: many nodes must not come back at the same moment.
-struct Pause {
-    backoff: Backoff,
-    next: Duration,
-}
-
-impl Pause {
-    fn new(backoff: Backoff) -> Self {
-        Self { backoff, next: backoff.first }
-    }
-
-    fn reset(&mut self) {
-        self.next = self.backoff.first;
-    }
-
-    /// From one half to all of the present pause, at least what the server asks for.
-    fn next(&mut self, asked: Duration) -> Duration {
-        let full = self.next;
-        self.next = (full * 2).min(self.backoff.longest);
-        let part = f64::from(random()) / f64::from(u32::MAX);
-        full.mul_f64(0.5 + part / 2.0).max(asked)
-    }
-}
-
-/// A number of which nobody knows more than that each node has another. Chance decides when a request is tried again, and
-/// nothing else.
-fn random() -> u32 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let [a, b, c, d, ..] = RandomState::new().hash_one(0).to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
-}
-
-#[cfg(test)]
-mod tests {
-    use kube::core::Status;
-    use kube::core::response::StatusDetails;
-
-    use super::*;
-
-    fn api(code: u16, retry: u32) -> kube::Error {
-        let details = StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: Vec::new(),
-            retry_after_seconds: retry,
-        };
-        kube::Error::Api(Box::new(Status { code, details: Some(details), ..Status::default() }))
-    }
-
-    #[test]
-    fn failures_are_judged() {
-        use watcher::Error::{InitialListFailed, WatchStartFailed};
-        let (needed, other) = (Resource::Services, Resource::ServiceCidrs);
-        for (error, streaming, resource, verdict) in [
-            (WatchStartFailed(api(422, 0)), true, needed, Verdict::Chunks),
-            (WatchStartFailed(api(400, 0)), true, needed, Verdict::Chunks),
-            (WatchStartFailed(api(422, 0)), false, needed, Verdict::Again),
-            (InitialListFailed(api(404, 0)), false, other, Verdict::NotServed),
-            (WatchStartFailed(api(404, 0)), true, other, Verdict::NotServed),
-            (InitialListFailed(api(404, 0)), false, needed, Verdict::Again),
-            (InitialListFailed(api(403, 0)), false, other, Verdict::Again),
-            (InitialListFailed(api(500, 0)), false, needed, Verdict::Again),
-            (watcher::Error::NoResourceVersion, true, needed, Verdict::Again),
-        ] {
-            assert_eq!(judge(&error, streaming, resource), verdict, "{error}");
-        }
-        assert_eq!(wanted(&InitialListFailed(api(429, 7))), Duration::from_secs(7));
-        assert_eq!(wanted(&watcher::Error::NoResourceVersion), Duration::ZERO);
-    }
-
-    #[test]
-    fn pauses_grow_to_a_limit_and_heed_the_server() {
-        let (first, longest) = (Duration::from_secs(1), Duration::from_secs(5));
-        let mut pause = Pause::new(Backoff { first, longest });
-        for full in [1, 2, 4, 5, 5].map(Duration::from_secs) {
-            let next = pause.next(Duration::ZERO);
-            assert!(next >= full / 2 && next <= full, "{next:?} of {full:?}");
-        }
-        assert_eq!(pause.next(Duration::from_mins(1)), Duration::from_mins(1));
-        pause.reset();
-        assert!(pause.next(Duration::ZERO) <= first);
-    }
 }

@@ -1,0 +1,175 @@
+//! Failures of the server and of the way to it. What was told stays told; when the server is back, the source tells what differs.
+
+use std::time::Duration;
+
+use apiserver::server::StoreFate;
+use apiserver::{Effect, Match, Options, Rule, Status};
+use bytes::Bytes;
+use cluster::State;
+use cluster::status::Resource;
+use services::ObjectKind;
+
+use crate::rig::{Rig, Source, nodes, service, slice};
+
+fn shop() -> Rig {
+    shop_with(Options::plain())
+}
+
+fn shop_with(options: Options) -> Rig {
+    let rig = Rig::with(options);
+    rig.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
+    rig.apply(&nodes());
+    for number in 1..=20 {
+        rig.apply(&service(&format!("s{number}"), &format!("10.96.1.{number}")));
+        rig.apply(&slice(&format!("s{number}"), &format!("10.244.1.{number}")));
+    }
+    rig
+}
+
+/// Everything that the server has, and nothing else, is known.
+fn agrees(rig: &Rig, source: &Source) {
+    let want: std::collections::BTreeSet<String> = rig
+        .server
+        .store()
+        .list::<k8s_openapi::api::core::v1::Service>()
+        .iter()
+        .map(|service| format!("shop/{}", service.metadata.name.clone().unwrap_or_default()))
+        .collect();
+    source.until("what is known is what there is", |told| {
+        told.names(ObjectKind::Service)
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+            == want
+    });
+}
+
+#[test]
+fn each_way_in_which_a_watch_can_break_is_survived() {
+    let status = |code| Status::of_code(code);
+    let breaks: Vec<(&str, Effect)> = vec![
+        ("in the middle of an object", Effect::CloseAfterBytes(1_500)),
+        ("after some events", Effect::CloseAfterEvents(3)),
+        ("at its end", Effect::EndAfterEvents(2)),
+        (
+            "with garbage",
+            Effect::Garbage {
+                after: 2,
+                bytes: Bytes::from_static(b"{\"type\": \"ADDED\", \"object\": [}\n"),
+            },
+        ),
+        ("with 410 as an event", Effect::ErrorEvent { after: 1, status: Status::expired(1, 5) }),
+        ("with 500 as an event", Effect::ErrorEvent { after: 1, status: status(500) }),
+        ("before it begins", Effect::CloseBeforeAnswer),
+        ("with 500", Effect::Answer(status(500))),
+        ("with 503", Effect::Answer(status(503))),
+        ("with 504", Effect::Answer(status(504))),
+        ("slowly", Effect::Slow { bytes: 400, every: Duration::from_millis(1) }),
+    ];
+    for (how, effect) in breaks {
+        for streaming in [true, false] {
+            let rig = shop();
+            rig.server.features().set_streaming_lists(streaming);
+            let rule =
+                rig.server.faults().add(Rule::new(Match::of("watch", "services"), effect.clone()).times(3));
+            let source = rig.source();
+            source.synced();
+            for number in 21..=30 {
+                rig.apply(&service(&format!("s{number}"), &format!("10.96.1.{number}")));
+            }
+            rig.delete(&service("s1", "10.96.1.1"));
+            agrees(&rig, &source);
+            assert!(rig.server.faults().hits(rule) >= 1, "{how}, streaming: {streaming}");
+        }
+    }
+}
+
+#[test]
+fn lists_that_break_are_begun_anew() {
+    for (how, effect) in [
+        ("in the middle of an object", Effect::CloseAfterBytes(2_000)),
+        ("before the answer", Effect::CloseBeforeAnswer),
+        ("with 500", Effect::Answer(Status::of_code(500))),
+        ("with 429", Effect::Answer(Status::too_many_requests(0))),
+    ] {
+        let rig = shop();
+        rig.server.features().set_streaming_lists(false);
+        let rule = rig.server.faults().add(Rule::new(Match::of("list", "services"), effect).times(2));
+        let source = rig.source();
+        source.synced();
+        agrees(&rig, &source);
+        assert_eq!(rig.server.faults().hits(rule), 2, "{how}");
+    }
+}
+
+#[test]
+fn a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() {
+    let rig = shop();
+    rig.server.features().set_streaming_lists(false);
+    let busy = Effect::Answer(Status::too_many_requests(1));
+    rig.server.faults().add(Rule::new(Match::of("list", "services"), busy).once());
+    let clock = hcn::time::SystemClock::default();
+    let source = rig.source();
+    source.until("Services are known", |told| told.synced.contains_key(&Resource::Services));
+    // Nothing is asserted about how fast it is, only that it is not too fast.
+    assert!(hcn::time::Clock::now(&clock) >= Duration::from_secs(1), "it has asked again too soon");
+    agrees(&rig, &source);
+}
+
+#[test]
+fn what_happened_while_the_server_was_away_is_told_afterwards() {
+    for fate in [StoreFate::Kept, StoreFate::Compacted] {
+        let mut rig = shop();
+        let source = rig.source();
+        source.synced();
+        source.until("all came", |told| told.names(ObjectKind::Service).len() == 20);
+        rig.server.stop();
+        source.until_status("the outage is seen", |status| {
+            status.resources.get(&Resource::Services).is_some_and(|of| of.state == State::Failing)
+        });
+        // Nothing is forgotten.
+        assert_eq!(source.told(|told| told.names(ObjectKind::Service).len()), 20);
+        let status = source.status(Resource::Services);
+        assert!(
+            status.synced && status.error.is_some() && source.running.status().outage().is_some(),
+            "{status:?}"
+        );
+        rig.delete(&service("s1", ""));
+        rig.apply(&service("s21", "10.96.1.21"));
+        rig.server.start_again(fate).expect("the server starts again");
+        agrees(&rig, &source);
+        source.until_status("the outage is over", |status| status.outage().is_none());
+        assert_eq!(source.status(Resource::Services).error, None);
+    }
+}
+
+#[test]
+fn a_server_that_has_lost_everything_is_believed() {
+    let mut rig = shop();
+    let source = rig.source();
+    source.synced();
+    rig.server.restart(StoreFate::Lost).expect("the server starts again");
+    rig.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
+    rig.apply(&service("only", "10.96.1.1"));
+    agrees(&rig, &source);
+}
+
+#[test]
+fn changes_that_were_compacted_away_are_found_by_a_list() {
+    let rig = shop();
+    let cut = Rule::new(Match::of("watch", "services"), Effect::CloseBeforeAnswer);
+    let source = rig.source();
+    source.synced();
+    let lists = source.status(Resource::Services).lists;
+    let rule = rig.server.faults().add(cut);
+    rig.server.faults().add(Rule::new(Match::of("watch", "services"), Effect::EndAfterEvents(0)));
+    // The open watch ends with this change at the latest.
+    rig.server.activity().wait(|ledger| ledger.watching("services") <= 1);
+    rig.delete(&service("s3", ""));
+    rig.apply(&service("s22", "10.96.1.22"));
+    rig.server.store().compact_all();
+    rig.server.faults().remove(rule);
+    rig.server.faults().clear();
+    agrees(&rig, &source);
+    assert!(source.status(Resource::Services).lists >= lists);
+}
