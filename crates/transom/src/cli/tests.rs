@@ -164,7 +164,7 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("proxy -f a --feature-gates Unheard=true", "unrecognized feature gate"),
         ("proxy -f a --detect-local-mode Mine", "unsupported value"),
         ("proxy -f a --detect-local-mode ClusterCIDR", "must be a valid CIDR block"),
-        ("proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr x", "\"x\" must be a valid CIDR block"),
+        ("proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr x", "\"x\": must be a valid CIDR block"),
         (
             "proxy -f a --detect-local-mode ClusterCIDR --cluster-cidr 10.0.0.0/8,11.0.0.0/8",
             "one of each family",

@@ -52,3 +52,10 @@ pub(super) fn written(settings: Option<&ProxySettings>) -> anyhow::Result<Option
     tracing::info!(path = %place.display(), "The configuration is written");
     Ok(Some(Exit::Success))
 }
+
+/// Says that a file's API server is not asked, because the cluster is read from manifests.
+pub(super) fn beside_manifests(settings: Option<&ProxySettings>) {
+    if let Some(kubeconfig) = settings.and_then(|settings| settings.api.kubeconfig.as_deref()) {
+        tracing::warn!(%kubeconfig, "clientConnection.kubeconfig is not used: objects come from --manifests");
+    }
+}

@@ -35,6 +35,7 @@ pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
     if command.input.manifests.is_empty() {
         bail!("{}", proxy_command::no_cluster(settings));
     }
+    configuration::beside_manifests(settings);
     let asked = Asked {
         manifests: &command.input.manifests,
         options: &command.input.common,

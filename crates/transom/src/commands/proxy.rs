@@ -28,6 +28,7 @@ pub fn run(command: ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
     if command.input.manifests.is_empty() {
         bail!("{}", no_cluster(command.flags.settings()));
     }
+    configuration::beside_manifests(command.flags.settings());
     if !command.once {
         return live::apart(stop, move |stop| stay(&command, stop));
     }

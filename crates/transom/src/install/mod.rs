@@ -34,11 +34,6 @@ const ENDPOINT_COMPONENT: &str = "components/control-plane-endpoint";
 /// clusters. docs/deploy.md lists the same.
 pub const ARRIVING: &[Arriving] = &[
     Arriving {
-        what: "--config",
-        flag: true,
-        why: "kube-proxy's configuration file is refused in this version",
-    },
-    Arriving {
         what: "a live cluster",
         flag: false,
         why: "`transom proxy` needs --manifests in this version",
