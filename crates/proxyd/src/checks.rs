@@ -165,6 +165,3 @@ fn start(site: &Arc<Site>, number: u16, purpose: &Purpose) -> Option<(watch::Sen
     });
     Some((stop, task))
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,6 +11,7 @@
 //! | [`http`] | the servers of health, metrics and status |
 //! | [`checks`] | the health check ports of Services |
 //! | [`listen`] | sockets, and what is known of those that could not be opened |
+//! | [`tell`] | what people should be told, from one pass to the next |
 //! | [`api`] | figures of the source of objects, handed in by whoever watches it |
 //!
 //! It knows the proxy's engine; it must not know where changes come from nor which HNS there is.
@@ -26,6 +27,7 @@ pub mod programming;
 pub mod run;
 pub mod state;
 pub mod status;
+pub mod tell;
 
 pub use run::{Ended, Input, Loop, Observer, Passed, Settings};
 pub use state::{Phase, State};

@@ -176,10 +176,14 @@ impl State {
         self.started
     }
 
-    /// A moment of the clock as people write it.
+    /// A moment of the clock, gone or to come, as people write it.
     pub fn wall(&self, at: Duration) -> SystemTime {
-        let ago = self.clock.now().saturating_sub(at);
-        self.clock.wall().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH)
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let moment = match at.checked_sub(now) {
+            Some(ahead) => wall.checked_add(ahead),
+            None => wall.checked_sub(now.saturating_sub(at)),
+        };
+        moment.unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// Names what counts and times the calls of HNS.

@@ -273,6 +273,3 @@ fn status_address(metrics: SocketAddr) -> Option<SocketAddr> {
         if ip.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) };
     Some(SocketAddr::new(loopback, metrics.port()))
 }
-
-#[cfg(test)]
-mod tests;
