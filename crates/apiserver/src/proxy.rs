@@ -12,6 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::serve::listen;
+use crate::server::on_own_thread;
+
 /// The longest head of a request.
 const LONGEST_HEAD: usize = 16 << 10;
 
@@ -36,8 +39,7 @@ struct Shared {
 impl ConnectProxy {
     /// Starts a proxy on a port of 127.0.0.1.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             tunnels: Mutex::default(),
@@ -46,11 +48,12 @@ impl ConnectProxy {
         });
         let (stop, stopped) = watch::channel(false);
         let inside = Arc::clone(&shared);
-        let serve = move || {
-            runtime.block_on(run(listener, inside, stopped));
-            drop(runtime);
-        };
-        let thread = std::thread::Builder::new().name("connect-proxy".to_owned()).spawn(serve)?;
+        let thread = on_own_thread("connect-proxy", 1, async move {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => run(listener, inside, stopped).await,
+                Err(error) => tracing::error!(%error, "nobody can connect to the proxy"),
+            }
+        })?;
         Ok(Self { address, shared, stop, thread: Some(thread) })
     }
 

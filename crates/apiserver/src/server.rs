@@ -3,6 +3,7 @@
 //! It runs on threads of its own, so that a test may block, use a runtime of its own, or none. This module must not know
 //! requests.
 
+use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -223,27 +223,16 @@ impl ApiServer {
 
 impl Running {
     fn listen(&mut self) -> Result<(), ServerError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("apiserver")
-            .enable_all()
-            .build()
-            .map_err(ServerError::Threads)?;
         let address = self.address;
-        let listener = runtime.block_on(TcpListener::bind(address));
-        let listener = listener.map_err(|source| ServerError::Listen { address, source })?;
-        self.address = listener.local_addr().map_err(|source| ServerError::Listen { address, source })?;
+        let failed = |source| ServerError::Listen { address, source };
+        let listener = serve::listen(address).map_err(failed)?;
+        self.address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
         let (server, acceptor) = (Arc::clone(&self.server), self.acceptor.clone());
-        let serve = move || {
-            runtime.block_on(serve::run(listener, acceptor, server, stopped));
-            // Here and not with the caller, who may be in a runtime of his own, where one must not be dropped.
-            drop(runtime);
-        };
-        let handle = std::thread::Builder::new()
-            .name("apiserver".to_owned())
-            .spawn(serve)
-            .map_err(ServerError::Threads)?;
+        let handle = on_own_thread("apiserver", 2, async move {
+            serve::run(listener, acceptor, server, stopped).await;
+        })
+        .map_err(ServerError::Threads)?;
         self.thread = Some(Thread { stop, handle });
         Ok(())
     }
@@ -345,6 +334,36 @@ impl Running {
         self.stop();
         self.start_again(store)
     }
+}
+
+/// Runs a task on a runtime and threads of its own. The runtime is made and ends there and not with the caller, who may
+/// be in a runtime himself, where neither is allowed.
+pub(crate) fn on_own_thread(
+    name: &str,
+    workers: usize,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    let (started, starts) = std::sync::mpsc::channel();
+    let workers_name = name.to_owned();
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name(workers_name)
+            .enable_all()
+            .build();
+        match runtime {
+            Ok(runtime) => {
+                let _ = started.send(Ok(()));
+                runtime.block_on(task);
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    };
+    let handle = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+    starts.recv().map_err(io::Error::other)??;
+    Ok(handle)
 }
 
 impl Drop for Running {

@@ -11,6 +11,8 @@ pub(crate) mod body;
 pub(crate) mod wire;
 
 use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -26,13 +28,24 @@ use tokio_rustls::TlsAcceptor;
 use crate::rest::{self, Peer, Server};
 use wire::{Connection, Wire};
 
+/// Listens on an address; connections wait until somebody serves.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 /// Serves until `stop`; then every connection is dropped, wherever it is.
 pub(crate) async fn run(
-    listener: TcpListener,
+    listener: std::net::TcpListener,
     tls: Option<TlsAcceptor>,
     server: Arc<Server>,
     mut stop: watch::Receiver<bool>,
 ) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "nobody can connect"),
+    };
     let mut connections = JoinSet::new();
     let mut number = 0;
     loop {
