@@ -191,7 +191,8 @@ fn the_configuration_in_each_overlay_is_one_that_the_proxy_reads_without_a_warni
     for cni in Cni::ALL {
         for document in documents(|_| {}, cni) {
             let Some(text) = document["data"]["config.conf"].as_str() else { continue };
-            let read = proxy_config::Document::parse(text).unwrap_or_else(|error| panic!("{}: {error}", cni.name()));
+            let read =
+                proxy_config::Document::parse(text).unwrap_or_else(|error| panic!("{}: {error}", cni.name()));
             assert_eq!(read.warnings, [""; 0], "{}", cni.name());
         }
     }
