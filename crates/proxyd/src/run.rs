@@ -26,6 +26,10 @@ pub enum Input {
     Synced,
     /// The proxy's settings are others.
     Config(Box<Config>),
+    /// The network has another name, and these endpoints may have the source VIP.
+    Network(String, Vec<String>),
+    /// The least time between two passes is another.
+    MinPeriod(Duration),
     /// The primary address is another, or the Node's own again.
     PrimaryAddress(Option<std::net::IpAddr>),
     /// The host's interfaces are others.
@@ -186,7 +190,17 @@ impl Loop {
                     self.state.set_phase(Phase::Running);
                 }
             }
-            Input::Config(config) => self.driver.proxy_mut().set_config(*config),
+            Input::Config(mut config) => {
+                // Which network it is was found out here, and not by who changes settings.
+                config.network_name.clone_from(&self.driver.proxy().config().network_name);
+                self.driver.proxy_mut().set_config(*config);
+            }
+            Input::Network(name, endpoints) => {
+                let mut config = self.driver.proxy().config().clone();
+                (config.network_name, config.source_vip_endpoints) = (name, endpoints);
+                self.driver.proxy_mut().set_config(config);
+            }
+            Input::MinPeriod(period) => self.settings.min_period = period,
             Input::PrimaryAddress(address) => self.driver.set_primary_address(address),
             Input::Interfaces(interfaces) => self.driver.set_interfaces(interfaces),
             Input::Heard => {}

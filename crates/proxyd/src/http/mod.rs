@@ -86,6 +86,17 @@ pub struct Server {
     site: Arc<Site>,
 }
 
+/// Moves the addresses of servers.
+#[derive(Clone, Debug)]
+pub struct Handle(watch::Sender<Addresses>);
+
+impl Handle {
+    /// As [`Server::set_addresses`].
+    pub fn set_addresses(&self, addresses: Addresses) {
+        self.0.send_if_modified(|known| std::mem::replace(known, addresses) != addresses);
+    }
+}
+
 impl Server {
     /// Starts. With [`Settings::hard_fail`] the addresses are listened on when this returns.
     pub fn start(site: Arc<Site>, settings: Settings) -> Result<Self, StartError> {
@@ -136,6 +147,11 @@ impl Server {
     /// Listens elsewhere from now on; connections that are open end with the answer under way.
     pub fn set_addresses(&self, addresses: Addresses) {
         self.addresses.send_if_modified(|known| std::mem::replace(known, addresses) != addresses);
+    }
+
+    /// Something to move the addresses with that does not keep the servers alive.
+    pub fn handle(&self) -> Handle {
+        Handle(self.addresses.clone())
     }
 
     /// Where is listened now, by purpose; health check ports are not among them.
@@ -208,7 +224,7 @@ impl Socket {
             Err(error) => {
                 let failure =
                     ListenFailure { purpose: self.purpose.clone(), address, error: error.to_string() };
-                self.site.board().failed(failure.clone());
+                self.site.board().failed(&failure);
                 Err(failure)
             }
         }

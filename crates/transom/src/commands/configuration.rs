@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use proxy_config::{Document, ProxySettings};
 
 use crate::cli::Cli;
+use crate::cli::kube_proxy::KubeProxyArgs;
 use crate::exit::Exit;
 use crate::{host, paths};
 
@@ -20,8 +21,18 @@ const MOST: u64 = 1 << 20;
 pub fn read(cli: &mut Cli) -> anyhow::Result<()> {
     let Some(flags) = cli.kube_proxy_mut() else { return Ok(()) };
     let Some(path) = flags.config() else { return Ok(()) };
+    complete(flags, &path)
+}
+
+/// Reads the file again; when that fails, the settings stay.
+pub(super) fn reread(flags: &mut KubeProxyArgs) -> anyhow::Result<()> {
+    let Some(path) = flags.config() else { return Ok(()) };
+    complete(flags, &path)
+}
+
+fn complete(flags: &mut KubeProxyArgs, path: &str) -> anyhow::Result<()> {
     let named = || format!("--config {path}");
-    let place = paths::resolve(Path::new(&path));
+    let place = paths::resolve(Path::new(path));
     let size = fs::metadata(&place).with_context(named)?.len();
     if size > MOST {
         return Err(anyhow!("the file has {size} bytes; a configuration has {MOST} at most"))

@@ -12,6 +12,7 @@ mod lab;
 #[path = "no_lab.rs"]
 mod lab;
 mod live;
+mod live_cluster;
 mod node_hns;
 mod plan;
 mod progress;

@@ -11,7 +11,7 @@ use proxy_config::{Cleanup, ProxySettings};
 use super::node_hns::OtherHns;
 use super::progress::Progress;
 use super::session::{self, Asked, Session};
-use super::{cleanup, configuration, live, node_hns, render};
+use super::{cleanup, configuration, live, live_cluster, node_hns, render};
 use crate::cli::ProxyCommand;
 use crate::cli::hns_at::HnsAt;
 use crate::exit::Exit;
@@ -26,7 +26,13 @@ pub fn run(command: ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     if command.input.manifests.is_empty() {
-        bail!("{}", no_cluster(command.flags.settings()));
+        if command.once {
+            bail!("--once works on manifests: give '--manifests <PATH>...'");
+        }
+        return live::apart(stop, move |stop| {
+            let at = HnsAt::or_default(command.hns.hns.as_ref(), &command.node);
+            live_cluster::run(command.flags, &at, stop)
+        });
     }
     configuration::beside_manifests(command.flags.settings());
     if !command.once {
@@ -106,7 +112,7 @@ fn stay(command: &ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
 }
 
 /// Says that the first pass is done to a service manager that asked for it (sd_notify(3)).
-fn ready() {
+pub(super) fn ready() {
     #[cfg(target_os = "linux")]
     if let Err(error) = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]) {
         tracing::warn!(%error, "The service manager does not hear that the first pass is done");

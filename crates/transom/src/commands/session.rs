@@ -16,10 +16,11 @@ use ipnet::IpNet;
 use node::{NetworkKind, NodeSpec};
 use proxy::meter::{Metered, Watch};
 use proxy::status::{ConditionReason, ProxyCondition};
-use proxy::{Config, Driver, Interface, NodePortAddresses, Proxy};
+use proxy::{Config, Driver, Interface, Proxy};
 use services::source::manifests::{self, Input, Manifests, Touched};
 use services::{Change, Cluster, IpFamily, Perspective};
 
+use super::live_cluster::engine;
 use super::node_hns::{NodeHns, OtherHns};
 use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
@@ -29,7 +30,6 @@ use crate::paths;
 use crate::startup::{self, NetworkPattern, State};
 use crate::world::profile_of_build;
 use proxy_config::ProxySettings;
-use proxy_config::settings::NodePortAddresses as SaidNodePortAddresses;
 
 /// What the command line says of the cluster and the node.
 pub(super) struct Asked<'a> {
@@ -311,23 +311,15 @@ impl Asked<'_> {
         // The emulated host's range, so that its last blocks can be kept for DNS.
         let range = DynamicPorts::default().tcp;
         let dynamic_ports = Some(u32::from(range.end() - range.start()) + 1);
-        let mut config =
-            Config { network_name: spec.network_name.clone(), dynamic_ports, ..Config::default() };
-        let Some(settings) = self.settings else { return config };
-        let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
-        config.source_vip = settings.source_vips.iter().find(|&address| IpFamily::of(address) == family);
-        self.source_vip_endpoints.clone_into(&mut config.source_vip_endpoints);
-        config.enable_dsr = settings.enable_dsr;
-        config.root_endpoint_name.clone_from(&settings.root_endpoint_name);
-        config.forward_health_check_vip = settings.forward_health_check_vip;
-        config.healthz_port = settings.healthz.map_or(0, |address| address.port());
-        config.sync_period = settings.sync_period;
-        config.node_port_addresses = match &settings.node_port_addresses {
-            SaidNodePortAddresses::All => NodePortAddresses::All,
-            SaidNodePortAddresses::Primary => NodePortAddresses::Primary,
-            SaidNodePortAddresses::Within(networks) => NodePortAddresses::Within(networks.clone()),
+        let Some(settings) = self.settings else {
+            return Config { network_name: spec.network_name.clone(), dynamic_ports, ..Config::default() };
         };
-        config
+        let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
+        Config {
+            network_name: spec.network_name.clone(),
+            dynamic_ports,
+            ..engine::config(settings, self.source_vip_endpoints, family)
+        }
     }
 }
 

@@ -2,28 +2,28 @@
 
 use proxy::{Config, NodePortAddresses};
 use proxy_config::ProxySettings;
-use proxy_config::settings::NodePortAddresses as Asked;
+use proxy_config::settings::NodePortAddresses as Said;
+use services::IpFamily;
 
-/// The engine's settings. The network's name, which may be a pattern, is put in when the network is found.
-pub(super) fn config(settings: &ProxySettings) -> Config {
+/// The engine's settings for a primary family. The network's name, which may be a pattern, is put in when the network is found.
+pub(in crate::commands) fn config(
+    settings: &ProxySettings,
+    endpoints: &[String],
+    family: IpFamily,
+) -> Config {
     Config {
-        // Overlay networks have one family.
-        source_vip: settings.source_vips.v4.or(settings.source_vips.v6),
+        source_vip: settings.source_vips.iter().find(|&address| IpFamily::of(address) == family),
+        source_vip_endpoints: endpoints.to_vec(),
         enable_dsr: settings.enable_dsr,
         root_endpoint_name: settings.root_endpoint_name.clone(),
         forward_health_check_vip: settings.forward_health_check_vip,
         healthz_port: settings.healthz.map_or(0, |address| address.port()),
         sync_period: settings.sync_period,
         node_port_addresses: match &settings.node_port_addresses {
-            Asked::All => NodePortAddresses::All,
-            Asked::Primary => NodePortAddresses::Primary,
-            Asked::Within(nets) => NodePortAddresses::Within(nets.clone()),
+            Said::All => NodePortAddresses::All,
+            Said::Primary => NodePortAddresses::Primary,
+            Said::Within(networks) => NodePortAddresses::Within(networks.clone()),
         },
         ..Config::default()
     }
-}
-
-/// Whether external addresses of Services are served.
-pub(super) fn allows_external_ips(settings: &ProxySettings) -> bool {
-    settings.gates.allow_service_external_ips()
 }

@@ -48,7 +48,11 @@ mod tests {
     fn an_interface_that_is_told_of_twice_is_one() {
         let told = |name: &str, last: u8, mac: Option<&str>| NetworkInterface {
             name: name.to_owned(),
-            addr: vec![Addr::V4(V4IfAddr { ip: Ipv4Addr::new(192, 0, 2, last), broadcast: None, netmask: None })],
+            addr: vec![Addr::V4(V4IfAddr {
+                ip: Ipv4Addr::new(192, 0, 2, last),
+                broadcast: None,
+                netmask: None,
+            })],
             mac_addr: mac.map(str::to_owned),
             index: 1,
             internal: false,
