@@ -10,7 +10,7 @@
 //! | [`features`] | what a server of an older version does not have |
 //! | [`proxy`] | an HTTP proxy that clients may be sent through |
 //! | [`time`] | deadlines by a clock that tests move |
-//! | `kind`, `selector`, `names`, `status` | resources as a table, selectors, names, `metav1.Status` |
+//! | `kind`, `selector`, `names`, `status`, `yaml` | resources as a table, selectors, names, `metav1.Status`, YAML |
 //! | `rest` | a request's way to its answer |
 //! | `serve` | sockets, TLS, HTTP/1.1 and HTTP/2 |
 //!
@@ -76,6 +76,7 @@ mod status;
 pub mod store;
 pub mod time;
 pub mod tls;
+mod yaml;
 
 pub use access::{Access, Allow, User};
 pub use activity::{Activity, Connections, Ledger, OpenWatch, Request};

@@ -48,8 +48,22 @@ pub(super) fn answer(server: &Arc<Server>, kind: &'static Kind, asked: Asked) ->
         deadline: now.saturating_add(timeout),
         outlet: Outlet { to: sender, plan: asked.plan, events: 0 },
     };
-    tokio::spawn(watch.run(options));
+    // Before the answer, so that whatever is written once the client has it comes as an event.
+    let start = watch.start(&options);
+    tokio::spawn(watch.run(start, options.initial_events == Some(true)));
     Ok(Reply::stream(receiver))
+}
+
+/// Where a watch begins.
+enum Start {
+    /// With these objects, which are all there are at a resource version.
+    Objects(Vec<Arc<Object>>, u64),
+    /// With the changes after a resource version.
+    After(u64),
+    /// With the objects, as soon as there is a resource version.
+    NotYet(u64),
+    /// Not at all.
+    Gone(Status),
 }
 
 /// A watch is over, for whatever reason.
@@ -81,7 +95,7 @@ impl Drop for Listed {
 }
 
 impl Watch {
-    async fn run(mut self, options: ListOptions) {
+    async fn run(mut self, start: Start, streaming: bool) {
         // Subscribed before the first look at the store, so that no change is overslept.
         let mut revisions = self.server.store.subscribe();
         self.server.activity.watch_opened(OpenWatch {
@@ -92,7 +106,7 @@ impl Watch {
             through: 0,
         });
         let _listed = Listed { server: Arc::clone(&self.server), request: self.request };
-        let Ok(mut cursor) = self.begin(&options).await else { return };
+        let Ok(mut cursor) = self.begin(start, streaming).await else { return };
         let mut bookmark_at = self.next_bookmark();
         loop {
             revisions.mark_unchanged();
@@ -132,41 +146,51 @@ impl Watch {
         }
     }
 
-    /// What comes before the changes; returns the resource version after which these begin.
-    async fn begin(&mut self, options: &ListOptions) -> Result<u64, Over> {
-        self.outlet.faults().await?;
-        let streaming = options.initial_events == Some(true);
+    /// Where the watch begins.
+    fn start(&self, options: &ListOptions) -> Start {
         let initial = match (options.initial_events, options.version) {
             (Some(initial), _) => initial,
             (None, Version::Latest | Version::Any) => true,
             (None, Version::At(_)) => false,
         };
-        if !initial {
-            let now = self.server.store.revision();
-            return match options.version {
-                Version::Latest | Version::Any => Ok(now),
-                Version::At(revision) => {
-                    let oldest = self.server.store.read(|state| state.oldest(self.kind.storage));
-                    if revision >= oldest {
-                        return Ok(revision);
-                    }
-                    Err(self.outlet.error(&Status::expired(revision, oldest)).await)
+        self.server.store.read(|state| match options.version {
+            Version::At(revision) if initial && revision > state.revision() => Start::NotYet(revision),
+            _ if initial => self.now(state),
+            Version::Latest | Version::Any => Start::After(state.revision()),
+            Version::At(revision) if revision < state.oldest(self.kind.storage) => {
+                Start::Gone(Status::expired(revision, state.oldest(self.kind.storage)))
+            }
+            Version::At(revision) => Start::After(revision),
+        })
+    }
+
+    fn now(&self, state: &State) -> Start {
+        Start::Objects(self.present(state), state.revision())
+    }
+
+    /// What comes before the changes; returns the resource version after which these begin.
+    async fn begin(&mut self, start: Start, streaming: bool) -> Result<u64, Over> {
+        self.outlet.faults().await?;
+        let start = match start {
+            Start::NotYet(revision) => match reached(&self.server, revision).await {
+                Ok(()) => self.server.store.read(|state| self.now(state)),
+                Err(status) => Start::Gone(status),
+            },
+            start => start,
+        };
+        match start {
+            Start::Objects(objects, revision) => {
+                for object in objects {
+                    self.event("ADDED", &object).await?;
                 }
-            };
+                if streaming {
+                    self.bookmark(revision, true).await?;
+                }
+                Ok(revision)
+            }
+            Start::After(revision) | Start::NotYet(revision) => Ok(revision),
+            Start::Gone(status) => Err(self.outlet.error(&status).await),
         }
-        if let Version::At(revision) = options.version
-            && let Err(status) = reached(&self.server, revision).await
-        {
-            return Err(self.outlet.error(&status).await);
-        }
-        let (objects, revision) = self.server.store.read(|state| (self.present(state), state.revision()));
-        for object in objects {
-            self.event("ADDED", &object).await?;
-        }
-        if streaming {
-            self.bookmark(revision, true).await?;
-        }
-        Ok(revision)
     }
 
     fn present(&self, state: &State) -> Vec<Arc<Object>> {

@@ -15,6 +15,7 @@ use crate::names;
 use crate::status::{self, Cause, Status};
 use crate::store::state::Object;
 use crate::store::{Transaction, metadata_of, next_version};
+use crate::yaml;
 
 /// What an object's metadata says.
 pub(super) fn metadata_text<'a>(members: &'a Map<String, Value>, member: &str) -> &'a str {
@@ -39,7 +40,8 @@ pub(super) fn read_body(asked: &Asked) -> Result<Value, Status> {
         }
         "application/yaml" => {
             let text = std::str::from_utf8(&asked.body).map_err(|error| unreadable(error.to_string()))?;
-            serde_saphyr::from_str(text).map_err(|error| unreadable(error.to_string()))
+            let mut documents = yaml::documents(text).map_err(unreadable)?;
+            Ok(if documents.is_empty() { Value::Null } else { documents.swap_remove(0) })
         }
         other => {
             let message = format!(

@@ -48,8 +48,7 @@ pub(crate) struct Body {
     connection: Connection,
     activity: Activity,
     request: u64,
-    /// What HTTP writes after the bytes of a piece: the end of a chunk's line in HTTP/1.1.
-    trailer: usize,
+    http2: bool,
 }
 
 impl Body {
@@ -67,7 +66,7 @@ impl Body {
             connection: to.connection.clone(),
             activity: to.activity.clone(),
             request: to.request,
-            trailer: if to.http2 { 0 } else { 2 },
+            http2: to.http2,
         }
     }
 
@@ -107,16 +106,21 @@ impl HttpBody for Body {
             Source::Cutting(held_back) => {
                 let held_back = *held_back;
                 self.source = Source::Cut;
-                self.connection.cut(if held_back == 0 { 0 } else { held_back + self.trailer });
+                // A chunk ends with two bytes more.
+                self.connection.cut(if held_back == 0 { 0 } else { held_back + 2 });
                 // Never woken: the flush that follows a body that has nothing ends the connection.
                 return Poll::Pending;
             }
             Source::Cut => return Poll::Pending,
         };
+        let mut bytes = bytes;
         let mut sent = bytes.len();
         if let Some(held_back) = held_back {
             sent -= held_back.min(sent);
-            self.source = Source::Cutting(held_back);
+            // Frames of HTTP/2 may end anywhere; a chunk of HTTP/1.1 says its length, and is to be broken off within.
+            let on_the_wire = if self.http2 { 0 } else { held_back };
+            bytes.truncate(if self.http2 { sent } else { bytes.len() });
+            self.source = Source::Cutting(on_the_wire);
         }
         self.took(sent, events);
         if bytes.is_empty() {

@@ -9,8 +9,9 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
@@ -26,6 +27,8 @@ struct End {
     cutting: AtomicBool,
     held_back: AtomicUsize,
     killed: watch::Sender<bool>,
+    /// Whoever drives the connection: with HTTP/2 that is another task than the one that writes a body.
+    driver: Mutex<Option<Waker>>,
 }
 
 impl Connection {
@@ -34,6 +37,7 @@ impl Connection {
             cutting: AtomicBool::new(false),
             held_back: AtomicUsize::new(0),
             killed: watch::Sender::new(false),
+            driver: Mutex::new(None),
         };
         Self { number, end: Arc::new(end) }
     }
@@ -47,6 +51,10 @@ impl Connection {
     pub(crate) fn cut(&self, held_back: usize) {
         self.end.held_back.store(held_back, Ordering::SeqCst);
         self.end.cutting.store(true, Ordering::SeqCst);
+        // There may be nothing to write any more; the driver flushes all the same when it is woken.
+        if let Some(driver) = self.end.driver.lock().take() {
+            driver.wake();
+        }
     }
 
     /// Is done when the connection is to end.
@@ -74,6 +82,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        *self.connection.end.driver.lock() = Some(cx.waker().clone());
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::state::key;
 use super::{Store, Transaction, metadata_of};
 use crate::kind::{self, Kind};
+use crate::yaml;
 
 /// Why the store refuses an object.
 #[derive(Debug, thiserror::Error)]
@@ -246,8 +247,7 @@ fn typed_of<T: Resource + DeserializeOwned>(kind: &Kind, json: &[u8]) -> Option<
 }
 
 fn manifest_objects(text: &str) -> Result<Vec<Checked>, StoreError> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| StoreError::Manifest(error.to_string()))?;
+    let documents = yaml::documents(text).map_err(StoreError::Manifest)?;
     let mut objects = Vec::new();
     for document in documents {
         let items = match document {

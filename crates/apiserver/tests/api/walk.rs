@@ -137,10 +137,15 @@ fn label_of(number: u64) -> Option<u64> {
     (!number.is_multiple_of(3)).then_some(number % 4)
 }
 
+#[expect(clippy::print_stdout, reason = "a walk that fails is taken again with its seed")]
+fn say_seed(seed: u64) {
+    println!("TRANSOM_WALK_SEED={seed}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_misses_or_reorders_a_change() {
     let seed = std::env::var("TRANSOM_WALK_SEED").map_or(20_260, |seed| seed.parse().expect("a number"));
-    println!("TRANSOM_WALK_SEED={seed}");
+    say_seed(seed);
     let (server, _) = plain();
     let server = std::sync::Arc::new(server);
     let start = |number| {
