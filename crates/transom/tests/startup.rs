@@ -139,16 +139,19 @@ impl Proxy {
     }
 
     fn until(&mut self, words: &str) {
-        loop {
+        self.until_all(&[words]);
+    }
+
+    /// Until all of these have been said, in any order: the two outputs overtake each other.
+    fn until_all(&mut self, all: &[&str]) {
+        let mut missing = all.to_vec();
+        while !missing.is_empty() {
             let line = self
                 .lines
                 .recv_timeout(Duration::from_mins(2))
-                .unwrap_or_else(|_| panic!("nothing said {words:?}: {:#?}", self.seen));
-            let found = line.contains(words);
+                .unwrap_or_else(|_| panic!("nothing said {missing:?}: {:#?}", self.seen));
+            missing.retain(|words| !line.contains(words));
             self.seen.push(line);
-            if found {
-                return;
-            }
         }
     }
 }
@@ -170,8 +173,7 @@ fn it_waits_for_the_network_and_goes_on() {
     world.make("External", "192.168.255.0/24");
     proxy.until("among");
     world.make("cbr0", "10.50.1.0/24");
-    proxy.until("The HNS network is there");
-    proxy.until("create load balancer 10.60.0.20:80/TCP");
+    proxy.until_all(&["The HNS network is there", "create load balancer 10.60.0.20:80/TCP"]);
 }
 
 #[test]
@@ -185,8 +187,7 @@ fn a_pattern_finds_the_network_again_when_the_cni_makes_another() {
     world.hns.delete(Kind::Network, first).expect("deleted");
     world.make("Calico-10-50-7-0", "10.50.7.0/24");
     world.hns.restart(hns::Loss::None).expect("HNS restarts, so that the proxy looks");
-    proxy.until("The HNS network has another name now");
-    proxy.until("create load balancer 10.60.0.20:80/TCP");
+    proxy.until_all(&["The HNS network has another name now", "create load balancer 10.60.0.20:80/TCP"]);
 }
 
 #[test]
