@@ -97,6 +97,8 @@ where
 {
     /// Watches for ever, or until the kind turns out not to be served.
     pub(crate) async fn run(mut self) {
+        // It is known that it is begun, also while no answer comes.
+        self.board.note(self.resource, |_| {});
         let mut known = Known::default();
         let mut pause = Pause::new(self.backoff);
         loop {

@@ -104,19 +104,20 @@ impl KubeProxyArgs {
         }
     }
 
-    /// The flags that were given and have no effect.
-    pub(super) fn notices(&self) -> Vec<Notice> {
-        let idle = self.given.0.given().filter_map(|(flag, _)| Some((flag.name, why_idle(flag)?)));
+    /// The flags that were given and have no effect. `live`: objects come from an API server, and health and metrics are served.
+    pub(super) fn notices(&self, live: bool) -> Vec<Notice> {
+        let idle = self.given.0.given().filter_map(|(flag, _)| Some((flag.name, why_idle(flag, live)?)));
         idle.map(|(name, reason)| Notice { flag: format!("--{name}"), reason }).collect()
     }
 }
 
-/// Why a flag has no effect here, for good or as long as a part of the program is missing.
-fn why_idle(flag: &Flag) -> Option<&'static str> {
+/// Why a flag has no effect here: for good, or because objects come from manifests.
+fn why_idle(flag: &Flag, live: bool) -> Option<&'static str> {
     match flag.group {
+        Group::Endpoints | Group::Api if live => Some(flag.idle).filter(|reason| !reason.is_empty()),
         // The port counts all the same: forwarded health checks go there.
         Group::Endpoints if flag.key == "healthzBindAddress" => None,
-        Group::Endpoints => Some("no metrics are served yet"),
+        Group::Endpoints => Some("health and metrics are served on live clusters only"),
         Group::Api if !matches!(flag.name, "kubeconfig" | "master") => Some("objects come from --manifests"),
         _ => Some(flag.idle).filter(|reason| !reason.is_empty()),
     }

@@ -13,6 +13,7 @@ pub mod kube_proxy;
 #[cfg(target_os = "linux")]
 pub mod lab;
 pub mod logging;
+pub mod proxy_status;
 pub mod services;
 pub mod traffic;
 pub mod values;
@@ -114,7 +115,11 @@ pub enum Command {
 
 /// `transom proxy`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ProxyCommand {
+    /// What to ask a proxy that runs, in place of running one.
+    #[command(subcommand)]
+    pub action: Option<proxy_status::ProxyAction>,
     /// The cluster.
     #[command(flatten)]
     pub input: inputs::ClusterArgs,
@@ -281,11 +286,11 @@ impl Cli {
         match &self.command {
             Command::Proxy(proxy) => {
                 notices.extend(proxy.windows.notices(true));
-                notices.extend(proxy.flags.notices());
+                notices.extend(proxy.flags.notices(proxy.input.manifests.is_empty()));
             }
             Command::Plan(plan) => {
                 notices.extend(plan.windows.notices(false));
-                notices.extend(plan.flags.notices());
+                notices.extend(plan.flags.notices(false));
             }
             Command::Hns(_)
             | Command::Services(_)

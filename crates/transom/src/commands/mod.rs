@@ -17,6 +17,7 @@ mod node_hns;
 mod plan;
 mod progress;
 pub mod proxy;
+mod proxy_status;
 mod render;
 #[cfg(unix)]
 mod serve;

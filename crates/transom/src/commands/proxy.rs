@@ -11,9 +11,10 @@ use proxy_config::{Cleanup, ProxySettings};
 use super::node_hns::OtherHns;
 use super::progress::Progress;
 use super::session::{self, Asked, Session};
-use super::{cleanup, configuration, live, live_cluster, node_hns, render};
+use super::{cleanup, configuration, live, live_cluster, node_hns, proxy_status, render};
 use crate::cli::ProxyCommand;
 use crate::cli::hns_at::HnsAt;
+use crate::cli::proxy_status::ProxyAction;
 use crate::exit::Exit;
 use crate::stop::Stop;
 
@@ -22,6 +23,9 @@ const TRIES: usize = 5;
 
 /// Runs until the work is done or, without `--once`, until somebody asks to stop.
 pub fn run(command: ProxyCommand, stop: &Stop) -> anyhow::Result<Exit> {
+    if let Some(ProxyAction::Status(status)) = &command.action {
+        return proxy_status::run(status);
+    }
     if let Some(exit) = instead(&command)? {
         return Ok(exit);
     }
