@@ -147,12 +147,12 @@ fn a_file_says_what_the_flags_would() {
 }
 
 #[test]
-fn without_a_cluster_it_says_which_one_it_cannot_read() {
+fn without_manifests_it_says_what_works_on_them_only() {
     let place = Place::new();
     for (line, part) in [
-        ("proxy", "the API server of the cluster that this process runs in"),
         ("plan", "the API server of the cluster that this process runs in"),
-        ("proxy --kubeconfig k.conf --once", "the API server (k.conf)"),
+        ("plan --kubeconfig k.conf", "the API server (k.conf)"),
+        ("proxy --kubeconfig k.conf --once", "--once works on manifests"),
     ] {
         let output = place.transom(line);
         assert_eq!(output.status.code(), Some(1), "{line}");
