@@ -148,7 +148,7 @@ fn start(site: &Arc<Site>, number: u16, purpose: &Purpose) -> Option<(watch::Sen
         Ok(listener) => listener,
         Err(error) => {
             let error = error.to_string();
-            site.board().failed(ListenFailure { purpose: purpose.clone(), address, error });
+            site.board().failed(&ListenFailure { purpose: purpose.clone(), address, error });
             return None;
         }
     };

@@ -101,7 +101,7 @@ impl Board {
     }
 
     /// It could not be opened.
-    pub(crate) fn failed(&self, failure: ListenFailure) {
+    pub(crate) fn failed(&self, failure: &ListenFailure) {
         let mut inner = self.inner.lock();
         inner.failed += 1;
         let before = inner.sockets.insert(failure.purpose.clone(), Some(failure.clone()));
@@ -114,7 +114,7 @@ impl Board {
                 "Cannot listen; it is tried again"
             );
             if let Some(complaint) = complaint {
-                complaint(&failure);
+                complaint(failure);
             }
         }
     }
@@ -217,7 +217,7 @@ mod tests {
         }));
         let fail = |error: &str| {
             let address = "127.0.0.1:1".parse().unwrap();
-            board.failed(ListenFailure { purpose: Purpose::Metrics, address, error: error.to_owned() });
+            board.failed(&ListenFailure { purpose: Purpose::Metrics, address, error: error.to_owned() });
         };
         fail("taken");
         fail("taken");

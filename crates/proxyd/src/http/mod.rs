@@ -199,7 +199,8 @@ struct Socket {
     door: Door,
     retry: Duration,
     bound: Bound,
-    listener: Option<std::net::TcpListener>,
+    /// The socket, and the address that it was asked for.
+    listener: Option<(SocketAddr, std::net::TcpListener)>,
 }
 
 fn address(door: Door, addresses: Addresses) -> Option<SocketAddr> {
@@ -218,7 +219,7 @@ impl Socket {
                 tracing::info!(purpose = %self.purpose, address = %at, "Listening");
                 self.bound.lock().insert(self.purpose.clone(), at);
                 self.site.board().up(&self.purpose);
-                self.listener = Some(listener);
+                self.listener = Some((address, listener));
                 Ok(())
             }
             Err(error) => {
@@ -230,10 +231,20 @@ impl Socket {
         }
     }
 
+    fn close(&mut self) {
+        self.listener = None;
+        self.bound.lock().remove(&self.purpose);
+        self.site.board().gone(&self.purpose);
+    }
+
     async fn run(mut self, mut addresses: watch::Receiver<Addresses>, mut stop: watch::Receiver<bool>) {
         loop {
             let door = self.door;
             let wanted = address(door, *addresses.borrow_and_update());
+            // The addresses may have changed before this was first reached.
+            if self.listener.as_ref().is_some_and(|(at, _)| Some(*at) != wanted) {
+                self.close();
+            }
             let changed = changed(&mut addresses, move |now| address(door, now) != wanted);
             if let Some(address) = wanted
                 && self.listener.is_none()
@@ -251,7 +262,7 @@ impl Socket {
                 return;
             }
             let (end, ended) = watch::channel(false);
-            let serving = self.listener.take().map(|listener| {
+            let serving = self.listener.take().map(|(_, listener)| {
                 let site = Arc::clone(&self.site);
                 let handler: Handler = Arc::new(move |request| site.answer(door, request));
                 tokio::spawn(serve(listener, handler, Limits::default(), ended))
@@ -261,8 +272,7 @@ impl Socket {
             if let Some(serving) = serving {
                 let _ = serving.await;
             }
-            self.bound.lock().remove(&self.purpose);
-            self.site.board().gone(&self.purpose);
+            self.close();
             if !goes_on {
                 return;
             }

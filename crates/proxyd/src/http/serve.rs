@@ -108,13 +108,12 @@ async fn connection(
         () = told(&mut stop) => None,
         () = tokio::time::sleep(limits.connection) => None,
     };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            serving.as_mut().graceful_shutdown();
-            let Ok(ended) = tokio::time::timeout(limits.head, serving).await else { return };
-            ended
-        }
+    let ended = if let Some(ended) = ended {
+        ended
+    } else {
+        serving.as_mut().graceful_shutdown();
+        let Ok(ended) = tokio::time::timeout(limits.head, serving).await else { return };
+        ended
     };
     if let Err(error) = ended {
         tracing::trace!(%error, %peer, "A connection ended early");

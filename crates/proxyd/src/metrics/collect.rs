@@ -289,14 +289,14 @@ fn calls(writer: &mut Writer<'_>, meters: &Meters, hns: Option<&HnsSeen>) -> fmt
         vec![("operation", operation.name().to_owned()), ("kind", kind)]
     };
     let latency = meters.figures.iter().map(|((operation, kind), figures)| {
-        let mut classes: Vec<(f64, u64)> = LATENCY_BOUNDS
+        let mut bounded: Vec<(f64, u64)> = LATENCY_BOUNDS
             .iter()
             .zip(figures.classes)
             .map(|(&bound, number)| (Duration::from_millis(bound).as_secs_f64(), number))
             .collect();
         let within: u64 = figures.classes.iter().sum();
-        classes.push((f64::INFINITY, figures.calls.saturating_sub(within)));
-        let classes = Classes { sum: figures.total.as_secs_f64(), count: figures.calls, classes };
+        bounded.push((f64::INFINITY, figures.calls.saturating_sub(within)));
+        let classes = Classes { sum: figures.total.as_secs_f64(), count: figures.calls, bounded };
         (labels(*operation, *kind), classes)
     });
     writer.histogram("transom_hns_call_duration_seconds", "How long calls of HNS took", latency.collect())?;

@@ -29,7 +29,7 @@ pub(super) struct Classes {
     /// How many there were.
     pub(super) count: u64,
     /// By class.
-    pub(super) classes: Vec<(f64, u64)>,
+    pub(super) bounded: Vec<(f64, u64)>,
 }
 
 /// Writes families.
@@ -68,8 +68,8 @@ impl Writer<'_> {
         samples: Vec<(Pairs, Classes)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (labels, Classes { sum, count, classes }) in samples {
-            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &classes, None)?;
+        for (labels, Classes { sum, count, bounded }) in samples {
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &bounded, None)?;
         }
         Ok(())
     }

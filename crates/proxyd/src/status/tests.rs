@@ -26,7 +26,7 @@ fn a_failed_frontend_says_when_it_is_tried_again_and_the_document_can_be_read_ba
     let status = ServiceStatus { frontends: vec![frontend], conditions: Vec::new() };
     let entry = ServiceEntry { status, unsupported: Vec::new(), left_out: 1 };
     state.put(vec![(ServiceKey::new("shop", "web"), Some(entry))]);
-    clock.advance(Duration::from_secs(60));
+    clock.advance(Duration::from_mins(1));
     let seen = Seen::of(&state, ApiFigures::default(), Vec::new());
     let verdict = judge(&seen, &Settings::default());
     let document = document(&state, &seen, &verdict, &Filter::default());

@@ -133,6 +133,7 @@ fn the_status_names_each_service_and_can_be_paged() {
 
 #[test]
 fn addresses_may_change_while_it_runs() {
+    // As soon as it runs, too: the tasks of the sockets may not have begun by then.
     let rig = Rig::start();
     let old = rig.at(&Purpose::Healthz);
     let port = free_port();
