@@ -228,6 +228,12 @@ fn services_of_a_live_cluster_are_programmed_followed_and_kept() {
     let configz: Value = serde_json::from_str(&configz).expect("JSON");
     assert_eq!(configz["kubeproxy.config.k8s.io"]["winkernel"]["enableDSR"], true, "{configz}");
 
+    // People are told on the cluster.
+    world.until("an Event says that it has started", || {
+        let events = world.api.store().list::<k8s_openapi::api::events::v1::Event>();
+        events.iter().any(|event| event.reason.as_deref() == Some("Starting"))
+    });
+
     // Changes.
     world.service("new", "10.96.20.77");
     world.until("a new Service is served", || world.serves("10.96.20.77"));

@@ -6,12 +6,14 @@
 //! | `engine` | kube-proxy's settings → the engine's |
 //! | `follow` | a network that is made anew under another name |
 //! | `interfaces` | the host's network interfaces |
+//! | `notes` | what people are told on the cluster |
 //! | `reload` | a configuration file that changes |
 //! | `site` | what is served over HTTP |
 
 pub(super) mod engine;
 mod follow;
 mod interfaces;
+mod notes;
 mod reload;
 mod site;
 
@@ -120,6 +122,9 @@ impl One<'_> {
             looped.observe(observer);
         }
         looped.observe(Box::new(follower));
+        if let Some(telling) = notes::start(&source, &server) {
+            looped.observe(telling);
+        }
         looped.observe(Box::new(site::Ready::default()));
         let for_stop = inputs.clone();
         ending.when_asked(move || {
