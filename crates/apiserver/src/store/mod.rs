@@ -2,8 +2,8 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | [`state`] | objects, the log of changes, revisions, compaction: pure |
-//! | [`typed`] | what tests call: typed objects and manifests |
+//! | `state` | objects, the log of changes, revisions, compaction: pure |
+//! | `typed` | what tests call: typed objects and manifests |
 //!
 //! A write through the handle is as one past the API server, straight into etcd: no defaults, no admission, no status
 //! subresource; but it is validated by its type, and gets its uid, its times, its generation and its resource version.
