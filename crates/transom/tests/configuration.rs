@@ -139,7 +139,7 @@ fn a_file_says_what_the_flags_would() {
     assert_eq!(by_file.status.code(), Some(2), "{}", told(&by_file));
     assert_eq!(by_file.stdout, by_flags.stdout);
     let text = String::from_utf8_lossy(&by_file.stdout);
-    assert!(text.contains("overlay7") && text.contains("DSR"), "{text}");
+    assert!(text.contains("overlay7") && text.contains("DirectServerReturn"), "{text}");
     let told = told(&by_file);
     for part in ["nonsense: is no field", "flag --network-name: has no effect beside --config"] {
         assert!(told.contains(part), "{part} is missing in {told}");
