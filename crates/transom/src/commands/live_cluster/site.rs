@@ -1,5 +1,6 @@
 //! What a proxy on a live cluster serves over HTTP, and whom it tells that it is ready.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use cluster::Running;
@@ -57,22 +58,27 @@ fn build(settings: &ProxySettings) -> Build {
 
 /// The flags that the settings come to, as `/flagz` shows them.
 fn flags(settings: &ProxySettings) -> String {
-    let text = |value: Option<String>| value.unwrap_or_default();
+    let or_blank = |value: Option<String>| value.unwrap_or_default();
     let rows = [
-        ("bind-address", text(settings.node_ip.map(|ip| ip.to_string()))),
+        ("bind-address", or_blank(settings.node_ip.map(|ip| ip.to_string()))),
         ("enable-dsr", settings.enable_dsr.to_string()),
-        ("healthz-bind-address", text(settings.healthz.map(|address| address.to_string()))),
+        ("healthz-bind-address", or_blank(settings.healthz.map(|address| address.to_string()))),
         ("hostname-override", settings.node_name.clone()),
         ("iptables-min-sync-period", format!("{:?}", settings.min_sync_period)),
         ("iptables-sync-period", format!("{:?}", settings.sync_period)),
-        ("kubeconfig", text(settings.api.kubeconfig.clone())),
-        ("master", text(settings.api.master.clone())),
+        ("kubeconfig", or_blank(settings.api.kubeconfig.clone())),
+        ("master", or_blank(settings.api.master.clone())),
         ("metrics-bind-address", settings.metrics.to_string()),
-        ("network-name", text(settings.network_name.clone())),
+        ("network-name", or_blank(settings.network_name.clone())),
         ("profiling", settings.profiling.to_string()),
         ("root-hnsendpoint-name", settings.root_endpoint_name.clone()),
     ];
-    rows.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+    let mut text = String::new();
+    for (name, value) in rows {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "{name}={value}");
+    }
+    text
 }
 
 /// What is known of the API, in the form of those who show it.
