@@ -49,11 +49,14 @@ fn the_nodes_address() {
     }
 }
 
+/// Fields, the families that are served, the Node's ranges; what does not fit, and whether that is fatal.
+type Row<'a> = (&'a str, Families, &'a [&'a str], &'a [(&'a str, bool)]);
+
 #[test]
 fn what_does_not_fit() {
     let v4 = Families::Single(Family::V4);
     let v6 = Families::Single(Family::V6);
-    let table: &[(&str, Families, &[&str], &[(&str, bool)])] = &[
+    let table: &[Row<'_>] = &[
         ("winkernel: {sourceVip: 'fd00::1'}", v4, &[], &[("winkernel.sourceVip", false)]),
         ("winkernel: {sourceVip: 'fd00::1,10.0.0.1'}", v4, &[], &[]),
         (

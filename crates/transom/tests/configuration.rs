@@ -10,7 +10,7 @@ use tempfile::TempDir;
 const HEAD: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
 /// A Windows node and a Service with two backends: one pod of the node, one elsewhere.
-const CLUSTER: &str = r#"
+const CLUSTER: &str = r"
 apiVersion: v1
 kind: Node
 metadata: {name: win-1, labels: {kubernetes.io/os: windows}}
@@ -34,7 +34,7 @@ metadata: {name: api-1, namespace: shop, labels: {kubernetes.io/service-name: ap
 addressType: IPv4
 ports: [{name: http, port: 8080, protocol: TCP}]
 endpoints: [{addresses: [10.244.2.7], nodeName: lin-1, conditions: {ready: true}}]
-"#;
+";
 
 struct Place {
     folder: TempDir,
