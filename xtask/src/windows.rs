@@ -91,7 +91,7 @@ pub fn build(root: &Path, options: &Options) -> Result<Built> {
     let built = Built { toolchain, folder: target.join("windows"), is_release: options.release };
     fs::create_dir_all(&built.folder).with_context(|| format!("cannot make {}", built.folder.display()))?;
     let mut command = built.toolchain.cargo(root, &target, "build");
-    command.args(built.packages(true)).args(["--lib", "--bins"]);
+    command.args(packages(true)).args(["--lib", "--bins"]);
     if options.build {
         command.args(built.profile());
     } else {
@@ -117,7 +117,7 @@ pub fn lint(root: &Path, built: &Built) -> Result<()> {
     }
     let target = process::target_folder(root);
     let mut command = built.toolchain.cargo(root, &target, "clippy");
-    command.args(built.packages(true)).args(["--lib", "--bins", "--", "-D", "warnings"]);
+    command.args(packages(true)).args(["--lib", "--bins", "--", "-D", "warnings"]);
     process::run(&mut command)
 }
 
@@ -146,7 +146,7 @@ pub fn unit_tests(root: &Path, built: &Built) -> Result<()> {
     let runner = serde_json::to_string(&runner).context("the runner's command line")?;
     let mut command = built.toolchain.cargo(root, &target, "test");
     command
-        .args(built.packages(false))
+        .args(packages(false))
         .args(built.profile())
         .args(["--lib", "--no-fail-fast", "--config"])
         .arg(format!("target.{TARGET}.runner={runner}"))
@@ -156,12 +156,12 @@ pub fn unit_tests(root: &Path, built: &Built) -> Result<()> {
     process::run(&mut command)
 }
 
-impl Built {
-    fn packages(&self, dlls: bool) -> Vec<&'static str> {
-        let dlls = if dlls { DLLS } else { &[] };
-        CRATES.iter().chain(dlls).flat_map(|name| ["-p", name]).collect()
-    }
+fn packages(dlls: bool) -> Vec<&'static str> {
+    let dlls = if dlls { DLLS } else { &[] };
+    CRATES.iter().chain(dlls).flat_map(|name| ["-p", name]).collect()
+}
 
+impl Built {
     fn profile(&self) -> &'static [&'static str] {
         if self.is_release { &["--release"] } else { &[] }
     }

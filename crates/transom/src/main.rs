@@ -31,7 +31,7 @@ fn main() -> Exit {
     for notice in cli.notices() {
         tracing::warn!(flag = %notice.flag, reason = notice.reason, "Flag accepted without effect");
     }
-    for warning in cli.kube_proxy().into_iter().flat_map(|flags| flags.warnings()) {
+    for warning in cli.kube_proxy().into_iter().flat_map(transom::cli::kube_proxy::KubeProxyArgs::warnings) {
         tracing::warn!("{warning}");
     }
     commands::run(cli).unwrap_or_else(|error| complain(&error))

@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 use transom::cli::Cli;
 use transom::install::configuration::Configuration;
-use transom::install::{ARRIVING, Cni, Request, manifests};
+use transom::install::{Cni, Request, manifests};
 
 fn transom(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_transom"));
@@ -127,9 +127,8 @@ fn every_flag_is_one_that_the_program_knows() {
             if let Some(flag) = argument.strip_prefix("--") {
                 let (name, _) = flag.split_once('=').expect("flags have their values with them");
                 assert!(known(name), "{}: --{name} is no flag of transom proxy", cni.name());
-                let arriving = ARRIVING.iter().any(|it| it.flag && it.what == format!("--{name}"));
                 // Only Windows has a native HNS.
-                if arriving || (name == "hns" && !cfg!(windows)) {
+                if name == "hns" && !cfg!(windows) {
                     continue;
                 }
             }
@@ -138,22 +137,6 @@ fn every_flag_is_one_that_the_program_knows() {
         line.extend(["-f".to_owned(), "-".to_owned()]);
         let parsed = Cli::from_args(&line).unwrap_or_else(|error| panic!("{}: {error}", cni.name()));
         assert_eq!(parsed.notices(), [], "every flag has an effect: {line:?}");
-    }
-}
-
-#[test]
-fn what_is_still_to_come_is_said_in_the_docs_and_not_taken_yet() {
-    let docs = std::fs::read_to_string(root().join("docs/deploy.md")).expect("the chapter");
-    for arriving in ARRIVING {
-        assert!(docs.contains(arriving.what), "docs/deploy.md says nothing of {}", arriving.what);
-        if arriving.flag {
-            let line = format!("transom proxy -f - {}=x", arriving.what);
-            assert!(
-                Cli::from_args(line.split_whitespace()).is_err(),
-                "{} is taken by now: take it out of install::ARRIVING and of docs/deploy.md",
-                arriving.what
-            );
-        }
     }
 }
 

@@ -183,7 +183,7 @@ impl World {
     }
 
     /// An answer over HTTP: its code and body; none when nobody answers.
-    fn get(&self, address: SocketAddr, path: &str) -> Option<(u16, String)> {
+    fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(address).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").ok()?;
         let mut text = String::new();
@@ -193,7 +193,7 @@ impl World {
     }
 
     fn is_ready(&self) -> bool {
-        self.get(self.healthz, "/readyz").is_some_and(|(code, _)| code == 200)
+        World::get(self.healthz, "/readyz").is_some_and(|(code, _)| code == 200)
     }
 
     /// `transom proxy status`.
@@ -215,16 +215,16 @@ fn services_of_a_live_cluster_are_programmed_followed_and_kept() {
     let proxy = world.proxy(&[]);
     world.until("it is ready", || world.is_ready());
     world.until("the example is served", || world.serves(WEB) && world.serves("10.96.20.2"));
-    let (code, body) = world.get(world.healthz, "/healthz").expect("health answers");
+    let (code, body) = World::get(world.healthz, "/healthz").expect("health answers");
     let health: Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!(
         (code, &health["healthy"], &health["nodeEligible"]),
         (200, &Value::Bool(true), &Value::Bool(true)),
         "{body}"
     );
-    assert_eq!(world.get(world.healthz, "/livez").map(|(code, _)| code), Some(200));
-    assert_eq!(world.get(world.metrics, "/proxyMode"), Some((200, "kernelspace".to_owned())));
-    let (_, configz) = world.get(world.metrics, "/configz").expect("it answers");
+    assert_eq!(World::get(world.healthz, "/livez").map(|(code, _)| code), Some(200));
+    assert_eq!(World::get(world.metrics, "/proxyMode"), Some((200, "kernelspace".to_owned())));
+    let (_, configz) = World::get(world.metrics, "/configz").expect("it answers");
     let configz: Value = serde_json::from_str(&configz).expect("JSON");
     assert_eq!(configz["kubeproxy.config.k8s.io"]["winkernel"]["enableDSR"], true, "{configz}");
 
@@ -237,7 +237,7 @@ fn services_of_a_live_cluster_are_programmed_followed_and_kept() {
     // Changes.
     world.service("new", "10.96.20.77");
     world.until("a new Service is served", || world.serves("10.96.20.77"));
-    let (_, metrics) = world.get(world.metrics, "/metrics").expect("metrics answer");
+    let (_, metrics) = World::get(world.metrics, "/metrics").expect("metrics answer");
     for name in [
         "kubeproxy_sync_proxy_rules_service_changes_total",
         "kubeproxy_network_programming_duration_seconds_count",
@@ -290,8 +290,7 @@ fn nothing_is_programmed_before_everything_is_known() {
     let proxy = world.proxy(&[]);
     world.api.activity().wait(|ledger| ledger.watching("services") == 1);
     world.until("it says what it waits for", || {
-        world
-            .get(world.healthz, "/readyz")
+        World::get(world.healthz, "/readyz")
             .is_some_and(|(code, body)| code == 503 && body.to_lowercase().contains("sync"))
     });
     let text = String::from_utf8(world.status(&[]).stdout).expect("UTF-8");
@@ -315,7 +314,7 @@ fn an_outage_of_the_api_changes_nothing_and_is_seen() {
     });
     assert_eq!(world.served(), before);
     assert_eq!(
-        world.get(world.healthz, "/healthz").map(|(code, _)| code),
+        World::get(world.healthz, "/healthz").map(|(code, _)| code),
         Some(200),
         "the node serves as before"
     );
@@ -335,8 +334,7 @@ fn an_hns_that_goes_away_and_comes_back_is_brought_to_what_is_wanted() {
     world.service("late", "10.96.20.79");
     // Health answers meanwhile, and says what is wrong.
     world.until("the outage is told", || {
-        world
-            .get(world.healthz, "/healthz")
+        World::get(world.healthz, "/healthz")
             .is_some_and(|(_, body)| body.contains("degraded") && body.to_lowercase().contains("hns"))
     });
     assert!(proxy.is_there());
@@ -393,12 +391,12 @@ fn a_changed_configuration_is_followed_without_an_end() {
     let other = free_port();
     write(other, "");
     world.until("health is served elsewhere", || {
-        world.get(other, "/readyz").is_some_and(|(code, _)| code == 200)
-            && world.get(world.healthz, "/readyz").is_none()
+        World::get(other, "/readyz").is_some_and(|(code, _)| code == 200)
+            && World::get(world.healthz, "/readyz").is_none()
     });
     write(other, "bindAddress: nonsense\n");
     world.until("a wrong file is told", || world.log().contains("The changed configuration is not used"));
-    assert_eq!(world.get(other, "/readyz").map(|(code, _)| code), Some(200));
+    assert_eq!(World::get(other, "/readyz").map(|(code, _)| code), Some(200));
     assert!(world.log().contains("BindAddress"), "{}", world.log());
     // Another network: everything is put together anew, in the same process.
     write(other, "nodePortAddresses: [primary]\n");

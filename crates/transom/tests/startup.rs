@@ -15,7 +15,7 @@ use hns::{Hns, Profile};
 use hnsd::{Limits, Running, Server, Service};
 use serde_json::{Value, json};
 
-const CLUSTER: &str = r#"
+const CLUSTER: &str = r"
 apiVersion: v1
 kind: Node
 metadata: {name: win, labels: {kubernetes.io/os: windows}}
@@ -33,7 +33,7 @@ metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
 ports: [{port: 8080}]
 endpoints: [{addresses: [10.50.2.5], nodeName: lin}]
-"#;
+";
 
 struct Emulated(Hns);
 

@@ -106,12 +106,13 @@ pub(crate) fn serve(kubeconfig: &Path) {
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("text");
         let (changes, seconds) = line.split_once(' ').expect("two numbers");
-        let (changes, seconds): (usize, usize) =
+        let (changes, seconds): (u32, u32) =
             (changes.parse().expect("a number"), seconds.parse().expect("a number"));
         let start = clock.now();
         let all = changes * seconds;
+        let apart = Duration::from_secs(1) / changes;
         for made in 0..all {
-            let due = start + Duration::from_secs_f64(made as f64 / changes as f64);
+            let due = start + apart * made;
             clock.sleep(due.saturating_sub(clock.now()));
             // Services in an order that is none of names, addresses or time.
             next = (next + 7_919) % SERVICES;

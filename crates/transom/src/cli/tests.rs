@@ -351,9 +351,13 @@ fn flags_without_effect_are_accepted_and_told() {
     let cli = parsed(line);
     let warnings = cli.kube_proxy().expect("it is the proxy").warnings();
     assert!(matches!(warnings, [only] if only.contains("WinOverlay: is locked to true")), "{warnings:?}");
-    let live =
+    let followed =
         parsed("proxy --kubeconfig k --kube-api-qps 5 --metrics-port 10249 --profiling --oom-score-adj 0");
-    assert!(matches!(&live.notices()[..], [only] if only.flag == "--oom-score-adj"), "{:?}", live.notices());
+    assert!(
+        matches!(&followed.notices()[..], [only] if only.flag == "--oom-score-adj"),
+        "{:?}",
+        followed.notices()
+    );
     let nothing = parsed("plan -f a");
     assert_eq!(nothing.notices(), []);
     assert_eq!(nothing.kube_proxy().expect("it has them").warnings(), [""; 0]);

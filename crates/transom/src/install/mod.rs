@@ -30,28 +30,6 @@ const KUBECONFIG_FILE: &str = "kubeconfig.conf";
 const KUBECONFIG_MAP: &str = "transom-proxy-kubeconfig";
 const ENDPOINT_COMPONENT: &str = "components/control-plane-endpoint";
 
-/// What the manifests say and the program does not take in this version: it comes together with the reading of live
-/// clusters. docs/deploy.md lists the same.
-pub const ARRIVING: &[Arriving] = &[
-    Arriving {
-        what: "a live cluster",
-        flag: false,
-        why: "`transom proxy` needs --manifests in this version",
-    },
-    Arriving { what: "/livez and /readyz", flag: false, why: "health is served on no port in this version" },
-];
-
-/// One thing that the manifests say and the program does not take yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Arriving {
-    /// What the manifests say.
-    pub what: &'static str,
-    /// Whether it is a flag of the DaemonSet.
-    pub flag: bool,
-    /// What this version does instead.
-    pub why: &'static str,
-}
-
 /// A CNI that there is an overlay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cni {
@@ -182,8 +160,7 @@ pub fn manifests(request: &Request) -> Result<Vec<Value>, InstallError> {
 
 /// What somebody who applies the documents must know.
 pub fn advice(request: &Request) -> Vec<String> {
-    let mut advice: Vec<String> =
-        ARRIVING.iter().map(|it| format!("The manifests use {}: {}", it.what, it.why)).collect();
+    let mut advice = Vec::new();
     if request.image.is_none() {
         advice.push(format!(
             "The image {IMAGE} is in no registry: build deploy/Dockerfile and give its name with --image"
