@@ -1,7 +1,7 @@
 //! kube-proxy's flags: the values that were given, in their order, and what they do to a configuration.
 //!
 //! It must not know how a command line is split into flags, nor of flags that kube-proxy has not. The table of flags
-//! is in [`table`].
+//! is in `table`.
 
 mod table;
 
