@@ -5,6 +5,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod crash;
 mod hang;
 mod outage;
 mod reuse;
