@@ -11,6 +11,7 @@
 //! | [`http`] | the servers of health, metrics and status |
 //! | [`checks`] | the health check ports of Services |
 //! | [`listen`] | sockets, and what is known of those that could not be opened |
+//! | `log` | lines about what is not as it should be, for those who read logs only |
 //! | [`tell`] | what people should be told, from one pass to the next |
 //! | [`api`] | figures of the source of objects, handed in by whoever watches it |
 //!
@@ -22,6 +23,7 @@ mod clock_text;
 pub mod health;
 pub mod http;
 pub mod listen;
+mod log;
 pub mod metrics;
 pub mod programming;
 pub mod run;

@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 
 use crate::checks;
 use crate::listen::{ListenFailure, Purpose, open};
+use crate::log::{LOOK, Log};
 use crate::run::Observer;
 pub use exchange::{Reply, Request};
 use serve::{Handler, Limits, serve, until};
@@ -136,6 +137,7 @@ impl Server {
         }
         let follow = checks::follow(Arc::clone(&site), Arc::clone(&nudge), settings.retry, stop.subscribe());
         tasks.push(runtime.spawn(follow));
+        tasks.push(runtime.spawn(say(Arc::clone(&site), stop.subscribe())));
         Ok(Self { runtime: Some(runtime), addresses, stop, tasks, bound, nudge, site })
     }
 
@@ -190,6 +192,24 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Says in the log what is not as it should be. Here, because these threads wait neither for HNS nor for the loop.
+async fn say(site: Arc<Site>, mut stop: watch::Receiver<bool>) {
+    let mut log = Log::default();
+    let mut times = tokio::time::interval(LOOK);
+    times.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let all = async {
+        loop {
+            times.tick().await;
+            let (seen, verdict) = site.judge();
+            let meters = site.state().hns().map(|watch| watch.meters());
+            for line in log.look(&seen, &verdict, meters.as_ref()) {
+                line.write();
+            }
+        }
+    };
+    until(all, &mut stop).await;
 }
 
 /// One address that is served, wherever it is at the moment.

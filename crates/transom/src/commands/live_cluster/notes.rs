@@ -23,6 +23,9 @@ pub(super) fn start(source: &Running, server: &Server) -> Option<Box<dyn Observe
     let complaints = recorder.clone();
     server.site().board().on_failure(Arc::new(move |failure| complain(&complaints, failure)));
     let to = move |note: tell::Note| {
+        if let tell::Subject::Service(service) = &note.subject {
+            tracing::warn!(%service, reason = note.reason, "{}", note.message);
+        }
         // What is too much is left out; the status has it all.
         recorder.tell(of(note));
     };
