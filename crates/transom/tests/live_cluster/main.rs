@@ -2,209 +2,17 @@
 //! between them. What it programs, what it shows, and what becomes of it when the API or HNS goes away.
 #![cfg(target_os = "linux")]
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+mod dual;
+mod world;
+
+use std::net::SocketAddr;
+use std::process::Command;
 
 use apiserver::server::StoreFate;
-use apiserver::{ApiServer, Connecting, Credential, Effect, Gate, Match, Options, Rule, Running as Api};
-use hcn::time::{Clock, SystemClock};
-use hcn::{Endpoint, Guid, HcnExt, LoadBalancer, Query};
-use hnsd::{Address, Remote};
-use rustix::process::{Pid, Signal};
+use apiserver::{Effect, Gate, Match, Rule};
+use hcn::{Endpoint, Guid, HcnExt as _, LoadBalancer, Query};
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// How long something may take that a test waits for: far longer than it does.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Time from one look to the next.
-const LOOK: Duration = Duration::from_millis(20);
-
-const TRANSOM: &str = env!("CARGO_BIN_EXE_transom");
-
-/// A process that ends with this value.
-struct Process(Child);
-
-impl Process {
-    fn start(command: &mut Command, log: &Path) -> Self {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a log"))
-            .stderr(file)
-            .spawn()
-            .expect("the program starts");
-        Self(child)
-    }
-
-    /// Asks it to end; it must, and well.
-    fn stop(mut self) {
-        rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it is there");
-        let status = self.0.wait().expect("it ends");
-        assert!(status.success(), "{status}");
-    }
-
-    fn is_there(&mut self) -> bool {
-        self.0.try_wait().expect("it can be asked").is_none()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // One that has ended is waited for all the same.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A cluster, a node's HNS, and where the proxy serves what.
-struct World {
-    api: Api,
-    folder: TempDir,
-    hns: Option<Process>,
-    healthz: SocketAddr,
-    metrics: SocketAddr,
-    clock: SystemClock,
-}
-
-fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port")
-}
-
-impl World {
-    fn new() -> Self {
-        let api = ApiServer::start(Options::plain()).expect("the API server starts");
-        for namespace in ["default", "kube-system", "shop"] {
-            let text = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}");
-            api.store().apply_manifests(&text).expect("a namespace");
-        }
-        for name in ["nodes", "system", "shop", "shell"] {
-            let path = format!("{}/../../examples/shop/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-            let text = std::fs::read_to_string(&path).expect("the example is there");
-            api.store().apply_manifests(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
-        }
-        // The example's slices are derived from its pods; in a cluster a controller does that.
-        let slice = "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4, metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.244.2.5], nodeName: win-1}, {addresses: [10.244.3.5], nodeName: win-2}]}";
-        api.store().apply_manifests(slice).expect("a slice");
-        let folder = tempfile::tempdir().expect("a folder");
-        let (healthz, metrics) = (free_port(), free_port());
-        let mut world = Self { api, folder, hns: None, healthz, metrics, clock: SystemClock::default() };
-        world.write_kubeconfig();
-        world.start_hns();
-        world
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write_kubeconfig(&self) {
-        let path = self.path("kubeconfig");
-        self.api.write_kubeconfig(&path, &Credential::None, &Connecting::default()).expect("it is written");
-    }
-
-    /// Node win-1's HNS, whose objects are kept in a file.
-    fn start_hns(&mut self) {
-        let token = format!("token:{}", self.path("hns.token").display());
-        let mut command = Command::new(TRANSOM);
-        command
-            .args(["hns", "serve", "--node", "win-1", "--network", "l2bridge", "--profile", "newest"])
-            .args(["--listen", &token, "--state"])
-            .arg(self.path("hns.db"))
-            .arg("-f")
-            .arg(format!("{}/../../examples/shop", env!("CARGO_MANIFEST_DIR")));
-        self.hns = Some(Process::start(&mut command, &self.path("hns.log")));
-        self.until("HNS is served", || self.path("hns.token").exists());
-    }
-
-    fn remote(&self) -> Remote {
-        Remote::new(Address::TokenFile(self.path("hns.token")), hnsd::Options::actor("test"))
-    }
-
-    /// The proxy with more flags.
-    fn proxy(&self, flags: &[&str]) -> Process {
-        let mut command = Command::new(TRANSOM);
-        command
-            .args(["proxy", "--hostname-override", "win-1", "--network-name", "cbr0", "--enable-dsr"])
-            .args(["--iptables-min-sync-period", "20ms"])
-            .arg("--kubeconfig")
-            .arg(self.path("kubeconfig"))
-            .arg("--healthz-bind-address")
-            .arg(self.healthz.to_string())
-            .arg("--metrics-bind-address")
-            .arg(self.metrics.to_string())
-            .arg("--hns")
-            .arg(format!("token:{}", self.path("hns.token").display()))
-            .args(flags);
-        Process::start(&mut command, &self.path("proxy.log"))
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.path("proxy.log")).unwrap_or_default()
-    }
-
-    fn until(&self, what: &str, is: impl Fn() -> bool) {
-        let end = self.clock.now() + PATIENCE;
-        while !is() {
-            assert!(self.clock.now() < end, "it never came about that {what}:\n{}", self.log());
-            self.clock.sleep(LOOK);
-        }
-    }
-
-    /// The load balancers by the cluster IP that they are for.
-    fn served(&self) -> Vec<(String, Guid)> {
-        let mut found: Vec<(String, Guid)> = self
-            .remote()
-            .list::<LoadBalancer>(&Query::all())
-            .expect("HNS answers")
-            .into_iter()
-            .map(|(id, balancer)| (balancer.frontend_vips.join(","), id))
-            .collect();
-        found.sort();
-        found
-    }
-
-    fn serves(&self, ip: &str) -> bool {
-        self.served().iter().any(|(vip, _)| vip == ip)
-    }
-
-    fn service(&self, name: &str, ip: &str) {
-        let text = format!(
-            "{{apiVersion: v1, kind: Service, metadata: {{name: {name}, namespace: shop}}, spec: {{clusterIP: {ip}, ports: [{{port: 80}}]}}}}"
-        );
-        self.api.store().apply_manifests(&text).expect("a Service");
-        let text = format!(
-            "{{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4, metadata: {{name: {name}-1, namespace: shop, labels: {{kubernetes.io/service-name: {name}}}}}, ports: [{{port: 8080}}], endpoints: [{{addresses: [10.244.3.99], nodeName: win-2}}]}}"
-        );
-        self.api.store().apply_manifests(&text).expect("a slice");
-    }
-
-    /// An answer over HTTP: its code and body; none when nobody answers.
-    fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(address).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-    }
-
-    fn is_ready(&self) -> bool {
-        World::get(self.healthz, "/readyz").is_some_and(|(code, _)| code == 200)
-    }
-
-    /// `transom proxy status`.
-    fn status(&self, words: &[&str]) -> Output {
-        Command::new(TRANSOM)
-            .args(["proxy", "status", "--metrics-bind-address", &self.metrics.to_string()])
-            .args(words)
-            .output()
-            .expect("the program starts")
-    }
-}
+use world::{Process, TRANSOM, World, free_port};
 
 /// The cluster IP of the example's Services.
 const WEB: &str = "10.96.20.1";
@@ -312,6 +120,8 @@ fn an_outage_of_the_api_changes_nothing_and_is_seen() {
         let text = String::from_utf8(world.status(&["-o", "json"]).stdout).expect("UTF-8");
         text.contains("\"failing\"")
     });
+    world.until("the outage is in the log", || world.log().contains("The proxy is degraded"));
+    assert!(world.log().contains("ApiOutage"), "{}", world.log());
     assert_eq!(world.served(), before);
     assert_eq!(
         World::get(world.healthz, "/healthz").map(|(code, _)| code),
@@ -337,6 +147,7 @@ fn an_hns_that_goes_away_and_comes_back_is_brought_to_what_is_wanted() {
         World::get(world.healthz, "/healthz")
             .is_some_and(|(_, body)| body.contains("degraded") && body.to_lowercase().contains("hns"))
     });
+    world.until("the outage is in the log", || world.log().contains("HnsUnusable"));
     assert!(proxy.is_there());
     // A proxy's own read of HNS may wait for a while when that was away for long: it is asked to end, as an operator would not.
     let _ = std::fs::remove_file(world.path("hns.token"));
