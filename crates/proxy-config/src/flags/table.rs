@@ -12,6 +12,8 @@ use crate::types::{KubeProxyConfiguration as Conf, Vmodule};
 /// They steer other platforms' data paths.
 const NOT_WINDOWS: &str = "it concerns Linux only";
 const UNUSED: &str = "kube-proxy does not use it on Windows either";
+const ONLY_JSON: &str = "the API server is spoken to in JSON";
+const FEW_REQUESTS: &str = "the proxy makes few requests: a list in pieces and a watch of each kind, and Events with limits of their own";
 const GONE: &str = "kube-proxy does not have it any more, and would not start with it; take it out";
 const CHECKED: &str = "pods of this node are told by their addresses; it is checked only";
 
@@ -39,6 +41,11 @@ const fn idle(
     set: Set,
 ) -> Flag {
     Flag { idle: reason, ..flag(Group::Idle, name, key, value_name, "", "", set) }
+}
+
+/// A flag of a group that has an effect in kube-proxy only.
+const fn ineffective(reason: &'static str, flag: Flag) -> Flag {
+    Flag { idle: reason, ..flag }
 }
 
 const fn gone(name: &'static str, value_name: &'static str) -> Flag {
@@ -153,12 +160,12 @@ pub const TABLE: &[Flag] = &[
         "How the API server is reached [default: as the pod's account]", set!(text client_connection.kubeconfig)),
     beside_file(flag(Api, "master", "", "URL", "",
         "The API server's address, in place of the kubeconfig's", set!(start_text master))),
-    flag(Api, "kube-api-content-type", "clientConnection.contentType", "TYPE", "application/vnd.kubernetes.protobuf",
-        "The content type of requests to the API server", set!(unless_blank client_connection.content_type)),
-    flag(Api, "kube-api-qps", "clientConnection.qps", "N", "5",
-        "Requests a second to the API server", set!(parse client_connection.qps)),
-    flag(Api, "kube-api-burst", "clientConnection.burst", "N", "10",
-        "Requests at once to the API server", set!(parse client_connection.burst)),
+    ineffective(ONLY_JSON, flag(Api, "kube-api-content-type", "clientConnection.contentType", "TYPE", "application/vnd.kubernetes.protobuf",
+        "The content type of requests to the API server; taken and not used", set!(unless_blank client_connection.content_type))),
+    ineffective(FEW_REQUESTS, flag(Api, "kube-api-qps", "clientConnection.qps", "N", "5",
+        "Requests a second to the API server; taken and not used", set!(parse client_connection.qps))),
+    ineffective(FEW_REQUESTS, flag(Api, "kube-api-burst", "clientConnection.burst", "N", "10",
+        "Requests at once to the API server; taken and not used", set!(parse client_connection.burst))),
     flag(Api, "config-sync-period", "configSyncPeriod", "DURATION", "15m",
         "How often everything is listed anew; more than 0", set!(time config_sync_period)),
 
