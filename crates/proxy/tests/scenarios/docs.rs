@@ -1,4 +1,5 @@
-//! Keeps docs/scenarios.md and docs/differences.md true: what they name as a row is one, and every number is told of.
+//! Keeps docs/scenarios.md and docs/differences.md true: what they name as a row is one, here or among those of flags and files,
+//! and every number is told of.
 
 use std::collections::BTreeSet;
 
@@ -26,6 +27,8 @@ pub(crate) fn check(rows: &BTreeSet<String>) -> Outcome {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))
     };
+    let mut rows = rows.clone();
+    rows.extend(configuration_rows()?);
     let differences = read("differences.md")?;
     let scenarios = read("scenarios.md")?;
     for (name, text) in [("differences.md", &differences), ("scenarios.md", &scenarios)] {
@@ -56,6 +59,22 @@ pub(crate) fn check(rows: &BTreeSet<String>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Rows of the tables about flags and files, which stand in the same documents.
+fn configuration_rows() -> Result<BTreeSet<String>, String> {
+    let folder = format!("{}/../proxy-config/testdata", env!("CARGO_MANIFEST_DIR"));
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))? {
+        let path = entry.map_err(|error| format!("{folder}: {error}"))?.path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text =
+                std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            found.extend(text.lines().filter_map(|line| line.strip_prefix("- id: ")).map(str::to_owned));
+        }
+    }
+    ensure!(!found.is_empty(), "{folder} has no rows");
+    Ok(found)
 }
 
 /// What stands between backquotes, line by line.
