@@ -80,7 +80,7 @@ pub(super) fn no_cluster(settings: Option<&ProxySettings>) -> String {
         }
         _ => "the API server of the cluster that this process runs in".to_owned(),
     };
-    format!("{from} cannot be read by this version yet; give '--manifests <PATH>...'")
+    format!("{from} is read by 'transom proxy' only; give '--manifests <PATH>...'")
 }
 
 fn asked<'a>(command: &'a ProxyCommand, hns: &'a HnsAt) -> Asked<'a> {
