@@ -155,7 +155,10 @@ impl Loop {
                 Err(ended) => return Err(ended),
             }
         }
-        let until = last.map_or(Duration::ZERO, |last| last + self.settings.min_period);
+        // A pass that ran out of time goes on at once: the least period spares HNS what comes in bursts, not what it has to do anyway.
+        let until = last
+            .filter(|_| !self.driver.proxy().is_unfinished())
+            .map_or(Duration::ZERO, |last| last + self.settings.min_period);
         loop {
             match self.next(until) {
                 Ok(Some(input)) => self.take(input)?,

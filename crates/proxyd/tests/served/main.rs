@@ -5,6 +5,7 @@
 mod faults;
 mod figures;
 mod observe;
+mod pace;
 mod paths;
 mod ports;
 mod rig;

@@ -110,12 +110,17 @@ impl Rig {
     }
 
     pub fn start_at(addresses: Addresses) -> Self {
+        Self::start_paced(addresses, None, Duration::ZERO)
+    }
+
+    /// With a time that a pass may take, and a least period between passes.
+    pub fn start_paced(addresses: Addresses, pass_time: Option<Duration>, min_period: Duration) -> Self {
         let clock = ManualClock::jumping();
         let hns = emulated(&clock);
         let metered = Metered::new(Arc::new(hns.actor("proxy")), Arc::new(clock.clone()));
         let state = State::new(Arc::new(clock.clone()));
         state.set_hns(metered.watch());
-        let config = Config { network_name: "net".to_owned(), ..Config::default() };
+        let config = Config { network_name: "net".to_owned(), pass_time, ..Config::default() };
         let proxy = Proxy::new(
             Arc::new(metered),
             Arc::new(clock.clone()),
@@ -131,7 +136,7 @@ impl Rig {
         }];
         let driver = Driver::new(Cluster::new(perspective.clone()), proxy, perspective, interfaces);
         let (inputs, inbox) = channel();
-        let settings = Settings { node: "n1".to_owned(), min_period: Duration::ZERO };
+        let settings = Settings { node: "n1".to_owned(), min_period };
         let mut looped = Loop::new(driver, inbox, state.clone(), settings);
         let settings = ServerSettings { addresses, hard_fail: true, retry: Duration::from_millis(5) };
         let server = Server::start(site(&state), settings).expect("the servers start");
@@ -169,6 +174,11 @@ impl Rig {
         self.passes.recv().expect("the loop makes passes");
         // The one that was under way when this was asked may have been the first.
         self.send(Input::Heard);
+        self.passes.recv().expect("the loop makes passes");
+    }
+
+    /// Waits for the end of the next pass, whatever it is for.
+    pub fn next_pass(&self) {
         self.passes.recv().expect("the loop makes passes");
     }
 
