@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use proxy_config::GoDuration;
+
 /// Where manifests are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManifestPath {
@@ -39,72 +41,8 @@ pub fn go_bool(text: &str) -> Result<bool, String> {
 
 /// A length of time as Go writes it: numbers with units, such as `30s`, `1m30s`, `1.5h` or `250ms`, or a bare 0.
 pub fn go_duration(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "must be a duration such as 30s, 1m30s or 250ms";
-    let (negative, unsigned) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if unsigned == "0" {
-        return Ok(Duration::ZERO);
-    }
-    if unsigned.is_empty() {
-        return Err(FORM.to_owned());
-    }
-    let too_long = || format!("{text} is too long a time");
-    let mut total: u128 = 0;
-    let mut rest = unsigned;
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, after) = rest.split_at(number_end);
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
-        let nanos: u128 = match unit {
-            "ns" => 1,
-            // Both signs for micro are in use: the unit sign and the Greek letter.
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            "" => return Err(format!("the number {number} has no unit; {FORM}")),
-            _ => return Err(format!("the unit {unit:?} is not one of ns, us, ms, s, m, h")),
-        };
-        let whole = decimal_times(number, nanos).map_err(|refused| match refused {
-            Decimal::NoNumber => FORM.to_owned(),
-            Decimal::TooLarge => too_long(),
-        })?;
-        total = total.checked_add(whole).ok_or_else(too_long)?;
-        rest = after;
-    }
-    // Go counts nanoseconds in a signed 64-bit number; longer times are refused there too.
-    let nanos =
-        u64::try_from(total).ok().filter(|nanos| i64::try_from(*nanos).is_ok()).ok_or_else(too_long)?;
-    if negative && nanos > 0 {
-        return Err("must not be negative".to_owned());
-    }
-    Ok(Duration::from_nanos(nanos))
-}
-
-/// Why a decimal number could not be multiplied.
-enum Decimal {
-    NoNumber,
-    TooLarge,
-}
-
-/// A decimal number times `unit`, cut to a whole number.
-fn decimal_times(number: &str, unit: u128) -> Result<u128, Decimal> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-        return Err(Decimal::NoNumber);
-    }
-    // The caller hands in digits and dots only, so what does not parse is too large.
-    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u128>().ok() };
-    // More than 18 places cannot matter: the largest unit has 13 digits.
-    let places = &fraction[..fraction.len().min(18)];
-    let scale = 10_u128.pow(u32::try_from(places.len()).unwrap_or(18));
-    let part = digits(places).map_or(0, |part| part * unit / scale);
-    let product = digits(whole).and_then(|whole| whole.checked_mul(unit)).ok_or(Decimal::TooLarge)?;
-    product.checked_add(part).ok_or(Decimal::TooLarge)
+    let time: GoDuration = text.parse()?;
+    if time.nanos() < 0 { Err("must not be negative".to_owned()) } else { Ok(time.to_std()) }
 }
 
 /// A number of bytes, plain or with a suffix: `1000`, `64MiB`, `64Mi`, `1GB`.
