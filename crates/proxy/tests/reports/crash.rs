@@ -12,35 +12,13 @@ use hns::Profile;
 use hns::faults::{Fault, FaultRule};
 use hns::journal::Op;
 use node::NetworkKind;
-use services::ObjectKind;
 
-use crate::world::{Setup, World, dump};
-use crate::{balancers, delete, set_service, set_slice, writes_since};
+use crate::outage::{change, served};
+use crate::world::{World, dump};
+use crate::{balancers, writes_since};
 
 /// Load balancers by id, with what the journal calls them.
 type Present = BTreeMap<Guid, String>;
-
-fn served(profile: Profile, network: NetworkKind) -> World {
-    let locals = vec!["L1".to_owned(), "L2".to_owned()];
-    let mut world = World::new(Setup { profile, network, locals, ..Setup::default() });
-    set_service(&mut world, "{name: web, type: NodePort, ip: 10.60.0.20, ports: ['80 nodePort=30080']}");
-    set_slice(&mut world, "{of: web, port: 8080, endpoints: [L1, R1, R2]}");
-    set_service(&mut world, "{name: old, ip: 10.60.0.21, ports: ['81']}");
-    set_slice(&mut world, "{of: old, port: 81, endpoints: [R2, R3]}");
-    set_service(&mut world, "{name: kept, ip: 10.60.0.22, ports: ['82']}");
-    set_slice(&mut world, "{of: kept, port: 82, endpoints: [R1, L2]}");
-    world.settle(10);
-    assert_eq!(balancers(&world).len(), 4);
-    world
-}
-
-/// One Service changes, one goes, one is new, one stays.
-fn change(world: &mut World) {
-    set_slice(world, "{of: web, port: 8080, endpoints: [L2, R2, S1]}");
-    delete(world, ObjectKind::Service, "old");
-    set_service(world, "{name: new, ip: 10.60.0.23, ports: ['83']}");
-    set_slice(world, "{of: new, port: 83, endpoints: [S1, S2]}");
-}
 
 /// HNS as kube-proxy leaves it: the same frontends and endpoints, ids by chance, no name of ours.
 fn as_kube_proxy_leaves_it(world: &World) {

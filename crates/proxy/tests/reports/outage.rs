@@ -14,7 +14,7 @@ use crate::world::{Setup, World, dump};
 use crate::{balancers, delete, set_service, set_slice, writes_since};
 
 /// Three Services that are served.
-fn served(profile: Profile, network: NetworkKind) -> World {
+pub(crate) fn served(profile: Profile, network: NetworkKind) -> World {
     let locals = vec!["L1".to_owned(), "L2".to_owned()];
     let mut world = World::new(Setup { profile, network, locals, ..Setup::default() });
     set_service(&mut world, "{name: web, type: NodePort, ip: 10.60.0.20, ports: ['80 nodePort=30080']}");
@@ -29,7 +29,7 @@ fn served(profile: Profile, network: NetworkKind) -> World {
 }
 
 /// One Service changes, one goes, one is new, one stays.
-fn change(world: &mut World) {
+pub(crate) fn change(world: &mut World) {
     set_slice(world, "{of: web, port: 8080, endpoints: [L2, R2, S1]}");
     delete(world, ObjectKind::Service, "old");
     set_service(world, "{name: new, ip: 10.60.0.23, ports: ['83']}");
