@@ -27,7 +27,8 @@ use pause::Pause;
 /// How long a watch lasts before the server ends it and it is begun anew, in seconds. kube takes less than 295.
 const LASTS: u32 = 290;
 
-/// How much later a watch that is still silent counts as dead: something on the way has forgotten it.
+/// How much later a watch that is still silent counts as dead: something on the way has forgotten it. And how much sooner
+/// one may end for its end to be that of its time.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The annotation of the bookmark that ends the initial events of a streaming list.
@@ -87,7 +88,7 @@ struct Known {
     listed: Option<HashSet<Key>>,
     /// From where changes are followed; none: everything must be listed.
     version: Option<String>,
-    /// Something has failed since: the server may not be what it was.
+    /// Something has failed since, or a watch has ended before its time: the server may not be what it was.
     doubted: bool,
 }
 
@@ -102,8 +103,11 @@ where
         let mut known = Known::default();
         let mut pause = Pause::new(self.backoff);
         loop {
+            let begun = tokio::time::Instant::now();
             match self.follow(&mut known).await {
                 Ok(lived) => {
+                    // kube passes the death of a server on as a watch's end.
+                    known.doubted |= begun.elapsed() + GRACE < Duration::from_secs(u64::from(LASTS));
                     if lived {
                         pause.reset();
                     } else {

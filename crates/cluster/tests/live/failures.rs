@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver::server::StoreFate;
-use apiserver::{Effect, Match, Options, Rule, Status};
+use apiserver::{Effect, Gate, Match, Options, Rule, Status};
 use bytes::Bytes;
 use cluster::State;
 use cluster::status::Resource;
@@ -152,6 +152,37 @@ fn a_server_that_has_lost_everything_is_believed() {
     rig.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
     rig.apply(&service("only", "10.96.1.1"));
     agrees(&rig, &source);
+}
+
+/// A server that is back before anybody has missed it: no request fails, the watch has only ended.
+#[test]
+fn a_server_that_was_replaced_unseen_is_found_out() {
+    // What a streaming list begins with: the objects and the bookmark.
+    for (streaming, before) in [(false, 0), (true, 21)] {
+        for end in [Effect::EndAfterEvents, Effect::CloseAfterEvents] {
+            let rig = shop();
+            rig.server.features().set_streaming_lists(streaming);
+            let faults = rig.server.faults();
+            // Servers without streaming lists refuse the first watch.
+            let rule = Rule::new(Match::of("watch", "services"), end(before + 1));
+            let rule = faults.add(rule.skip(u64::from(!streaming)).once());
+            let source = rig.source();
+            source.synced();
+            rig.server.activity().wait(|ledger| ledger.watching("services") == 1);
+            let gate = Gate::new();
+            faults.add(Rule::new(Match::any().resource("services"), Effect::Hang(gate.clone())));
+            rig.apply(&service("last", "10.96.2.1"));
+            // The next request is there before the store is lost, and answered after.
+            rig.server.activity().wait(|ledger| ledger.watching("services") == 0);
+            rig.server.store().lose();
+            rig.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
+            rig.apply(&service("only", "10.96.1.1"));
+            gate.release();
+            agrees(&rig, &source);
+            assert_eq!(rig.server.faults().hits(rule), 1);
+            assert_eq!(source.status(Resource::Services).failures, 0);
+        }
+    }
 }
 
 #[test]
