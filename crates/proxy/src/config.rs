@@ -43,6 +43,9 @@ pub struct Config {
     /// How long one pass may write; what is left goes on in the next one, where this one stopped. `None`: until all is
     /// tried. A caller that takes changes in between passes bounds by it how long they wait.
     pub pass_time: Option<Duration>,
+    /// How many calls of HNS may be under way at a time, where they do not depend on each other. kube-proxy makes one at a
+    /// time, and nobody outside knows whether HNS works on several at once.
+    pub parallel_calls: usize,
 }
 
 impl Default for Config {
@@ -62,6 +65,7 @@ impl Default for Config {
             reapply_after_restart: false,
             verify_writes: false,
             pass_time: None,
+            parallel_calls: 1,
         }
     }
 }

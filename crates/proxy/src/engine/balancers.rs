@@ -3,44 +3,130 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hcn::loadbalancer::Frontend;
-use hcn::{ErrorClass, Feature, Guid, HResult, HcnExt, Kind};
+use hcn::loadbalancer::{Frontend, LoadBalancerFlags};
+use hcn::{Feature, Guid, HResult, Kind};
+use rustc_hash::FxHashSet;
 use services::ServiceKey;
 
-use super::endpoints::NoEndpoint;
-use super::target::{Target, all_fields, differences, document};
+use super::endpoints::{ENDPOINTS_AT_ONCE, NoEndpoint};
+use super::target::{Target, differences};
 use super::wanted::ORDINARY;
+use super::write::{Replacement, Write};
 use super::{OWNER, Pass, Proxy, Retryable};
-use crate::observed::ObservedBalancer;
 use crate::plan::{Backends, SourceVip, WantedBalancer};
-use crate::status::{Action, Change, ConditionReason, FieldChange, ProxyCondition};
-
-/// How many endpoints are made for one load balancer before others have their turn, where passes are bounded.
-const ENDPOINTS_AT_ONCE: usize = 32;
+use crate::status::Action;
 
 /// Whether a frontend is done with.
 #[derive(PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Done,
     Later,
 }
 
+impl Step {
+    /// Whether a frontend is done with when its load balancer is: not while an endpoint of it is still to come.
+    pub(super) fn of(self, target: &Target) -> Self {
+        if target.partial { Self::Later } else { self }
+    }
+}
+
+/// What comes next for a frontend.
+enum Next {
+    /// Nothing more in this pass.
+    Is(Step),
+    /// Its load balancer is written.
+    Write(Box<Write>),
+    /// Its load balancer is made anew.
+    Replace(Box<Replacement>),
+}
+
 impl Proxy {
     pub(super) fn converge_pending(&mut self, pass: &mut Pass) {
-        for (rank, frontend) in self.in_turn() {
+        let order = self.in_turn();
+        let mut rest = &order[..];
+        while let Some(&first) = rest.first() {
             if pass.down {
                 return;
             }
             if pass.shares.is_some_and(|(balancers, _)| self.clock.now() >= balancers) {
-                self.turn = Some((rank, frontend));
+                self.turn = Some(first);
                 self.unfinished = true;
                 return;
             }
-            if self.converge(frontend, pass) == Step::Done {
-                self.pending.remove(&(rank, frontend));
+            // What matters more is done before anything that matters less is begun.
+            let alike = rest.iter().take_while(|(rank, _)| *rank == first.0).count();
+            let (window, later) = rest.split_at(alike.min(self.window()));
+            rest = later;
+            if let Some(stopped) = self.converge_window(window, pass) {
+                self.turn = Some(stopped);
+                self.unfinished = true;
+                return;
             }
         }
         self.turn = None;
+    }
+
+    /// Brings frontends that do not depend on each other to what is wanted: first the endpoints that they need, then their
+    /// load balancers. Returns where it stopped because the time was over.
+    fn converge_window(&mut self, window: &[(u8, Frontend)], pass: &mut Pass) -> Option<(u8, Frontend)> {
+        let end = pass.shares.map(|(balancers, _)| balancers).filter(|_| self.is_parallel());
+        let (relisted, mut crowded) = (pass.relisted, FxHashSet::default());
+        if self.is_parallel() {
+            crowded = self.make_endpoints(window, end, pass);
+            if end.is_some_and(|end| self.clock.now() >= end) {
+                return window.first().copied();
+            }
+        }
+        let (mut writes, mut replacements) = (Vec::new(), Vec::new());
+        for &(rank, frontend) in window {
+            if crowded.contains(&frontend) {
+                self.unfinished = true;
+                continue;
+            }
+            match self.prepare(frontend, pass) {
+                Next::Is(Step::Done) => {
+                    self.pending.remove(&(rank, frontend));
+                }
+                Next::Is(Step::Later) => {}
+                Next::Write(write) => writes.push(((rank, frontend), write)),
+                Next::Replace(replacement) => replacements.push(((rank, frontend), replacement)),
+            }
+            if pass.down {
+                return None;
+            }
+        }
+        let hcn = Arc::clone(&self.hcn);
+        let answers = self.together(&writes, end, |(_, write)| write.call(&*hcn));
+        pass.creating.clear();
+        let (mut stopped, mut done) = (None, Vec::new());
+        for ((entry, write), answer) in writes.into_iter().zip(answers) {
+            let Some(answer) = answer else {
+                stopped.get_or_insert(entry);
+                continue;
+            };
+            if self.written(*write, answer, pass) == Step::Done {
+                done.push(entry);
+            }
+        }
+        // Last, and one by one: while one is made anew its frontend is away, and no other should be.
+        for (entry, replacement) in replacements {
+            if pass.down {
+                break;
+            }
+            if end.is_some_and(|end| self.clock.now() >= end) {
+                stopped.get_or_insert(entry);
+            } else if self.replace(*replacement, pass) == Step::Done {
+                done.push(entry);
+            }
+        }
+        // If HNS turned out to be another than what was decided by, it is decided again.
+        let again = self.is_parallel() && pass.relisted != relisted;
+        for entry in done {
+            if !again || !pass.down && self.converge(entry.1, pass) == Step::Done {
+                self.pending.remove(&entry);
+            }
+        }
+        stopped.filter(|_| !pass.down)
     }
 
     /// What is pending, in the order in which it is tried: what nobody wants any more, which only becomes known as such; what
@@ -90,47 +176,57 @@ impl Proxy {
         }
     }
 
-    fn converge(&mut self, frontend: Frontend, pass: &mut Pass) -> Step {
+    pub(super) fn converge(&mut self, frontend: Frontend, pass: &mut Pass) -> Step {
+        match self.prepare(frontend, pass) {
+            Next::Is(step) => step,
+            Next::Write(write) => self.write(*write, pass),
+            Next::Replace(replacement) => self.replace(*replacement, pass),
+        }
+    }
+
+    /// All that comes before the load balancer of a frontend is written, and whether it is.
+    fn prepare(&mut self, frontend: Frontend, pass: &mut Pass) -> Next {
         let key = Retryable::Frontend(frontend);
         let Some((service, wanted)) = self.winner(frontend) else {
             // A create whose reply was lost may have left one.
             if let Err(error) = self.clear_doubts(frontend, pass) {
                 pass.failed(format!("read load balancer {frontend}"), &error);
-                return Step::Later;
+                return Next::Is(Step::Later);
             }
             self.doom_unwanted(frontend);
             self.trouble.remove(&frontend);
             self.backoff.succeeded(&key);
-            return Step::Done;
+            return Next::Is(Step::Done);
         };
         self.touched.insert(service.clone());
         if !self.backoff.is_due(&key, pass.now) {
-            return Step::Later;
+            return Next::Is(Step::Later);
         }
         if let Err(error) = self.clear_doubts(frontend, pass) {
-            return self.balancer_failed(frontend, "read", &error, pass);
+            return Next::Is(self.balancer_failed(frontend, "read", &error, pass));
         }
         let importance = self.importance(frontend);
-        if let Some(why) = self.waits_for_ports(&wanted, importance) {
+        if let Some(why) = self.waits_for_ports(&wanted, importance, &pass.creating) {
             self.wait(frontend, why);
-            return Step::Later;
+            return Next::Is(Step::Later);
         }
-        let Some(target) = self.resolve(frontend, service, wanted, pass) else { return Step::Later };
-        let Some(target) = target else { return Step::Done };
+        let Some(target) = self.resolve(frontend, service, wanted, pass) else {
+            return Next::Is(Step::Later);
+        };
+        let Some(target) = target else { return Next::Is(Step::Done) };
         if self.observed.balancers_at(frontend).len() < 2
             && let Some(trouble) = self.trouble.get_mut(&frontend)
         {
             trouble.ambiguous = false;
         }
-        let step = match *self.observed.balancers_at(frontend) {
-            [] => self.create(&target, pass),
-            [only] => self.compare(only, &target, pass),
+        match *self.observed.balancers_at(frontend) {
+            [] => self.create(target, pass),
+            [only] => self.compare(only, target, pass),
             ref several => {
                 let several = several.to_vec();
-                self.several(&several, &target, pass)
+                self.several(&several, target, pass)
             }
-        };
-        if step == Step::Done && target.partial { Step::Later } else { step }
+        }
     }
 
     /// Reads again what an earlier failed write may have changed.
@@ -232,11 +328,14 @@ impl Proxy {
         self.trouble.entry(frontend).or_default().waiting = Some(why);
     }
 
-    /// Load balancers at a frontend that nobody wants are deleted when they are ours, else left.
+    /// Load balancers at a frontend that nobody wants are deleted when they are ours, else left. So is what stands under the
+    /// frontend's id without any frontend: a create that failed half-way left it.
     pub(super) fn doom_unwanted(&mut self, frontend: Frontend) {
-        let ids: Vec<Guid> =
-            self.observed.balancers_at(frontend).iter().copied().filter(|&id| self.is_ours(id)).collect();
-        self.doomed.extend(ids);
+        let id = self.balancer_id(&frontend);
+        let malformed =
+            self.observed.balancer(id).filter(|balancer| balancer.frontends.is_empty()).map(|_| id);
+        let at = self.observed.balancers_at(frontend).iter().copied().filter(|&id| self.is_ours(id));
+        self.doomed.extend(at.chain(malformed).collect::<Vec<_>>());
     }
 
     /// Made by this proxy, now or in an earlier run, or adopted by it.
@@ -248,7 +347,7 @@ impl Proxy {
             })
     }
 
-    fn several(&mut self, ids: &[Guid], target: &Target, pass: &mut Pass) -> Step {
+    fn several(&mut self, ids: &[Guid], target: Target, pass: &mut Pass) -> Next {
         let ours: Vec<Guid> = ids.iter().copied().filter(|&id| self.is_ours(id)).collect();
         if let [only] = ours[..] {
             // One is ours: it is kept right, the others are not ours to delete.
@@ -261,19 +360,19 @@ impl Proxy {
             HResult::ALREADY_EXISTS,
             format!("load balancers {ids:?} all hold {frontend}; which of them is right cannot be told"),
         );
-        self.balancer_failed(frontend, "choose", &error, pass)
+        Next::Is(self.balancer_failed(frontend, "choose", &error, pass))
     }
 
-    fn compare(&mut self, id: Guid, target: &Target, pass: &mut Pass) -> Step {
+    fn compare(&mut self, id: Guid, target: Target, pass: &mut Pass) -> Next {
         let Some(observed) = self.observed.balancer(id) else { return self.create(target, pass) };
-        let differences = differences(observed, target);
+        let differences = differences(observed, &target);
         let frontend = target.wanted.frontend;
         let forced = self.reapply.contains(&frontend);
         if differences.is_empty() && !forced {
             self.mine.insert(id);
             self.doomed.remove(&id);
             self.backoff.succeeded(&Retryable::Frontend(frontend));
-            return Step::Done;
+            return Next::Is(Step::Done.of(&target));
         }
         let foreign = !self.is_ours(id)
             && (observed.odd || observed.owner.as_deref().is_some_and(|owner| owner != OWNER));
@@ -285,11 +384,8 @@ impl Proxy {
         if foreign {
             self.trouble.entry(frontend).or_default().foreign = Some(id);
         }
-        if modifiable
-            && !foreign
-            && let Some(step) = self.modify(id, target, &differences, pass)
-        {
-            return step;
+        if modifiable && !foreign {
+            return Next::Write(Box::new(Write::modify(id, target, differences)));
         }
         let why = if forced {
             "HNS has restarted"
@@ -298,268 +394,17 @@ impl Proxy {
         } else {
             "it differs from what is wanted"
         };
-        self.replace(id, target, differences, why, pass)
+        Next::Replace(Box::new(Replacement { id, target, differences, why }))
     }
 
-    /// `None`: in place does not work here; replace.
-    fn modify(
-        &mut self,
-        id: Guid,
-        target: &Target,
-        differences: &[FieldChange],
-        pass: &mut Pass,
-    ) -> Option<Step> {
+    fn create(&mut self, target: Target, pass: &mut Pass) -> Next {
         let frontend = target.wanted.frontend;
-        match self.hcn.modify(Kind::LoadBalancer, id, &document(id, target).to_json()) {
-            Ok(()) => {}
-            Err(error) if error.class() == ErrorClass::Unsupported => {
-                self.note_modify_ineffective(&format!("HNS answered {}", error.code));
-                return None;
-            }
-            Err(error) if error.class() == ErrorClass::NotFound => {
-                self.observed.remove_balancer(id);
-                return Some(self.create(target, pass));
-            }
-            Err(error) => {
-                self.observed.doubt(id);
-                return Some(self.write_failed(frontend, "modify", &error, target, pass));
-            }
+        if let Some(step) = self.clear_id(frontend, pass) {
+            return Next::Is(step);
         }
-        // Some builds report success and change nothing (kubernetes/kubernetes#131466).
-        match self.reread_balancer(id) {
-            Ok(true) => {}
-            Ok(false) => return Some(self.create(target, pass)),
-            Err(error) => {
-                self.observed.doubt(id);
-                return Some(self.balancer_failed(frontend, "verify", &error, pass));
-            }
+        if !target.wanted.flags.contains(LoadBalancerFlags::DSR) {
+            pass.creating.push(frontend);
         }
-        if self
-            .observed
-            .balancer(id)
-            .is_none_or(|observed| !super::target::differences(observed, target).is_empty())
-        {
-            self.note_modify_ineffective("a modified load balancer read back unchanged");
-            return None;
-        }
-        self.wrote(id, target, Action::Modify, differences.to_vec(), "it differs from what is wanted", pass);
-        Some(Step::Done)
-    }
-
-    fn note_modify_ineffective(&mut self, how: &str) {
-        self.modify_ineffective = true;
-        self.set_condition(ProxyCondition::new(
-            ConditionReason::ModifyIneffective,
-            format!("load balancers are replaced instead of modified: {how}"),
-        ));
-    }
-
-    fn replace(
-        &mut self,
-        id: Guid,
-        target: &Target,
-        differences: Vec<FieldChange>,
-        why: &str,
-        pass: &mut Pass,
-    ) -> Step {
-        let frontend = target.wanted.frontend;
-        if let Err(error) = self.delete_object(Kind::LoadBalancer, id) {
-            self.observed.doubt(id);
-            return self.balancer_failed(frontend, "delete", &error, pass);
-        }
-        let old = self.forget_balancer(id);
-        let made = self.hcn.make(self.balancer_id(&frontend), &document(self.balancer_id(&frontend), target));
-        match made {
-            Ok(made) => {
-                self.put_target(made, target);
-                self.wrote(made, target, Action::Replace, differences, why, pass);
-                // Whatever else the old one held is missing now.
-                for other in old.iter().flat_map(|old| &old.frontends).filter(|&&other| other != frontend) {
-                    self.touch(*other);
-                }
-                Step::Done
-            }
-            Err(error) => {
-                // Either may be there: the new one when the reply was lost, the old one when its deletion was a lie.
-                let backends = old.iter().flat_map(|old| &old.backends).chain(&target.backends).copied();
-                self.observed.doubt_balancer(self.balancer_id(&frontend), backends);
-                self.write_failed(frontend, "create", &error, target, pass)
-            }
-        }
-    }
-
-    fn create(&mut self, target: &Target, pass: &mut Pass) -> Step {
-        let frontend = target.wanted.frontend;
-        let id = self.balancer_id(&frontend);
-        if self.observed.balancer(id).is_some() {
-            // Something malformed stands under the id: a create that failed half-way left it.
-            if let Err(error) = self.delete_object(Kind::LoadBalancer, id) {
-                self.observed.doubt(id);
-                return self.balancer_failed(frontend, "delete a malformed load balancer at", &error, pass);
-            }
-            self.forget_balancer(id);
-        }
-        match self.hcn.make(id, &document(id, target)) {
-            Ok(made) => {
-                self.put_target(made, target);
-                let fields = all_fields(target);
-                self.wrote(made, target, Action::Create, fields, "it is wanted and HNS has none", pass);
-                Step::Done
-            }
-            Err(error) => {
-                self.observed.doubt_balancer(id, target.backends.iter().copied());
-                self.write_failed(frontend, "create", &error, target, pass)
-            }
-        }
-    }
-
-    fn wrote(
-        &mut self,
-        id: Guid,
-        target: &Target,
-        action: Action,
-        fields: Vec<FieldChange>,
-        why: &str,
-        pass: &mut Pass,
-    ) {
-        let frontend = target.wanted.frontend;
-        self.mine.insert(id);
-        self.doomed.remove(&id);
-        self.reapply.remove(&frontend);
-        self.backoff.succeeded(&Retryable::Frontend(frontend));
-        pass.changed(Change {
-            action,
-            kind: Kind::LoadBalancer,
-            subject: frontend.to_string(),
-            id,
-            service: Some(target.service.clone()),
-            role: Some(target.wanted.role),
-            fields,
-            why: why.to_owned(),
-        });
-        if self.config.verify_writes && action != Action::Modify && !pass.down {
-            match self.reread_balancer(id) {
-                Ok(_) => {
-                    if self
-                        .observed
-                        .balancer(id)
-                        .is_none_or(|observed| !differences(observed, target).is_empty())
-                    {
-                        self.touch(frontend);
-                    }
-                }
-                Err(error) => {
-                    self.observed.doubt(id);
-                    pass.failed(format!("verify load balancer {frontend}"), &error);
-                }
-            }
-        }
-    }
-
-    fn put_target(&mut self, id: Guid, target: &Target) {
-        self.observed.put_balancer(
-            id,
-            ObservedBalancer {
-                frontends: [target.wanted.frontend].into_iter().collect(),
-                internal_port: target.wanted.internal_port,
-                distribution: target.wanted.distribution.clone(),
-                mapping_flags: target.wanted.mapping_flags,
-                flags: target.wanted.flags,
-                source_vip: target.source_vip,
-                backends: target.backends.clone().into(),
-                owner: Some(OWNER.into()),
-                odd: false,
-                degraded: false,
-            },
-        );
-    }
-
-    /// A load balancer is gone: its backends may be unused now.
-    pub(super) fn forget_balancer(&mut self, id: Guid) -> Option<ObservedBalancer> {
-        let old = self.observed.remove_balancer(id)?;
-        self.mine.remove(&id);
-        self.garbage.extend(old.backends.iter().copied());
-        Some(old)
-    }
-
-    /// A refused create or modify: the refusal may tell that the picture of HNS is out of date.
-    fn write_failed(
-        &mut self,
-        frontend: Frontend,
-        what: &str,
-        error: &hcn::Error,
-        target: &Target,
-        pass: &mut Pass,
-    ) -> Step {
-        if error.code == HResult::INVALID_PARAMETER
-            && target.backends.len() > 64
-            && self.learned_limit.is_none()
-        {
-            self.learned_limit = Some(64);
-            self.set_condition(ProxyCondition::new(
-                ConditionReason::DestinationLimitLearned,
-                format!(
-                    "HNS refused a load balancer with {} backends; at most 64 are used from now on",
-                    target.backends.len()
-                ),
-            ));
-        }
-        if error.code == HResult::PORT_NOT_FOUND && !pass.down && self.learn_portless(target) {
-            return self.converge(frontend, pass);
-        }
-        let taken = matches!(error.class(), ErrorClass::AlreadyExists | ErrorClass::PortTaken)
-            || error.code == HResult::INVALID_JSON_REFERENCE
-            || error.class() == ErrorClass::NotFound;
-        if taken && !pass.relisted && !pass.down {
-            pass.relisted = true;
-            match self.relist(pass) {
-                // Trying again at once is worth while only if something was out of date.
-                Ok(()) if self.is_outdated(target) => return self.converge(frontend, pass),
-                Ok(()) => {}
-                Err(error) => return self.balancer_failed(frontend, "list load balancers for", &error, pass),
-            }
-        }
-        self.balancer_failed(frontend, what, error, pass)
-    }
-
-    /// HNS found no switch port for some backend. A pod that is being set up, or was not cleared away, must not cost
-    /// the others their load balancer: local endpoints that are in no namespace are left out until they are.
-    fn learn_portless(&mut self, target: &Target) -> bool {
-        let mut learned = false;
-        for &backend in &target.backends {
-            let local = self.observed.endpoint(backend).is_some_and(|endpoint| !endpoint.remote);
-            // What was read when it was attached may not hold any more.
-            if local && self.reread_endpoint(backend).is_ok() {
-                learned |= self.observed.note_portless(backend);
-            }
-        }
-        learned
-    }
-
-    /// Whether HNS holds something at the target's frontend, or lacks a backend, that the target did not know of.
-    fn is_outdated(&self, target: &Target) -> bool {
-        let frontend = target.wanted.frontend;
-        !self.observed.balancers_at(frontend).is_empty()
-            || self.observed.balancer(self.balancer_id(&frontend)).is_some()
-            || target.backends.iter().any(|&id| self.observed.endpoint(id).is_none())
-    }
-
-    fn balancer_failed(
-        &mut self,
-        frontend: Frontend,
-        what: &str,
-        error: &hcn::Error,
-        pass: &mut Pass,
-    ) -> Step {
-        pass.failed(format!("{what} load balancer {frontend}"), error);
-        if !pass.down {
-            self.backoff.failed(
-                Retryable::Frontend(frontend),
-                error.to_string(),
-                &*self.clock,
-                &*self.entropy,
-            );
-        }
-        Step::Later
+        Next::Write(Box::new(Write::create(self.balancer_id(&frontend), target)))
     }
 }

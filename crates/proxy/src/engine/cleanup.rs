@@ -2,8 +2,9 @@
 //! derived from state, so nothing is forgotten when a deletion fails or a pass ends early.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use hcn::{Guid, Kind, Query};
+use hcn::{Guid, Hcn, Kind, Query};
 
 use super::endpoints::{EndpointRole, SOURCE_VIP_KEY};
 use super::{Pass, Proxy, Retryable};
@@ -13,11 +14,15 @@ use crate::status::{Action, Change};
 impl Proxy {
     pub(super) fn delete_doomed(&mut self, pass: &mut Pass) {
         let doomed: Vec<Guid> = self.doomed.iter().copied().collect();
-        for id in doomed {
+        for window in doomed.chunks(self.window()) {
             if pass.down || self.is_over(pass) {
                 return;
             }
-            self.delete_balancer(id, pass);
+            let due: Vec<Guid> =
+                window.iter().copied().filter(|&id| self.must_delete_balancer(id, pass)).collect();
+            for (id, answer) in self.delete(Kind::LoadBalancer, due, pass) {
+                self.balancer_deleted(id, answer, pass);
+            }
         }
     }
 
@@ -28,42 +33,55 @@ impl Proxy {
         over
     }
 
-    fn delete_balancer(&mut self, id: Guid, pass: &mut Pass) {
+    /// Deletes objects that do not depend on each other. What there was no time for is not among the answers.
+    fn delete(&mut self, kind: Kind, ids: Vec<Guid>, pass: &Pass) -> Vec<(Guid, hcn::Result<()>)> {
+        if pass.down {
+            return Vec::new();
+        }
+        let hcn = Arc::clone(&self.hcn);
+        let until = pass.shares.map(|(_, all)| all);
+        let answers = self.together(&ids, until, |&id| delete_object(&*hcn, kind, id));
+        self.unfinished |= answers.iter().any(Option::is_none);
+        ids.into_iter().zip(answers).filter_map(|(id, answer)| Some((id, answer?))).collect()
+    }
+
+    fn must_delete_balancer(&mut self, id: Guid, pass: &mut Pass) -> bool {
         let key = Retryable::Delete(id);
-        if !self.backoff.is_due(&key, pass.now) {
-            return;
+        if pass.down || !self.backoff.is_due(&key, pass.now) {
+            return false;
         }
         if self.observed.is_doubted(id)
             && let Err(error) = self.reread_balancer(id)
         {
             self.deletion_failed(id, "load balancer", &error, pass);
-            return;
+            return false;
         }
-        let Some(balancer) = self.observed.balancer(id) else {
-            self.doomed.remove(&id);
-            self.backoff.succeeded(&key);
-            return;
-        };
-        // Wanted again in the meantime, or turned into somebody else's: no longer ours to delete.
-        let frontends = balancer.frontends.clone();
-        let wanted = frontends.iter().any(|&frontend| {
-            self.winner(frontend).is_some()
-                && self.trouble.get(&frontend).is_none_or(|trouble| trouble.waiting.is_none())
+        let must = self.observed.balancer(id).is_some_and(|balancer| {
+            // Wanted again in the meantime, or turned into somebody else's: no longer ours to delete.
+            let wanted = balancer.frontends.iter().any(|&frontend| {
+                self.winner(frontend).is_some()
+                    && self.trouble.get(&frontend).is_none_or(|trouble| trouble.waiting.is_none())
+            });
+            !wanted && self.is_ours(id)
         });
-        if wanted || !self.is_ours(id) {
+        if !must {
             self.doomed.remove(&id);
             self.backoff.succeeded(&key);
-            return;
         }
-        if let Err(error) = self.delete_object(Kind::LoadBalancer, id) {
+        must
+    }
+
+    fn balancer_deleted(&mut self, id: Guid, answer: hcn::Result<()>, pass: &mut Pass) {
+        if let Err(error) = answer {
             self.observed.doubt(id);
             self.deletion_failed(id, "load balancer", &error, pass);
             return;
         }
-        self.forget_balancer(id);
+        let old = self.forget_balancer(id);
         self.doomed.remove(&id);
-        self.backoff.succeeded(&key);
-        let subject: Vec<String> = frontends.iter().map(ToString::to_string).collect();
+        self.backoff.succeeded(&Retryable::Delete(id));
+        let subject: Vec<String> =
+            old.iter().flat_map(|old| &old.frontends).map(ToString::to_string).collect();
         pass.changed(Change {
             action: Action::Delete,
             kind: Kind::LoadBalancer,
@@ -76,59 +94,49 @@ impl Proxy {
         });
     }
 
-    /// Deletes an object. "Not found" may be about something else, such as the network that it was on, so it counts
-    /// as success only when the object cannot be found afterwards either.
-    pub(super) fn delete_object(&self, kind: Kind, id: Guid) -> hcn::Result<()> {
-        let error = match self.hcn.delete(kind, id) {
-            Err(error) if error.is_not_found() => error,
-            other => return other,
-        };
-        match self.hcn.query(kind, id, &Query::all()) {
-            Ok(_) => Err(error),
-            Err(gone) if gone.is_not_found() => Ok(()),
-            Err(unknown) => Err(unknown),
-        }
-    }
-
     pub(super) fn collect_garbage(&mut self, pass: &mut Pass) {
         let candidates: Vec<Guid> = self.garbage.iter().copied().collect();
-        for id in candidates {
+        for window in candidates.chunks(self.window()) {
             if pass.down || self.is_over(pass) {
                 return;
             }
-            self.collect(id, pass);
+            let due: Vec<Guid> = window.iter().copied().filter(|&id| self.must_collect(id, pass)).collect();
+            for (id, answer) in self.delete(Kind::Endpoint, due, pass) {
+                self.collected(id, answer, pass);
+            }
         }
     }
 
-    fn collect(&mut self, id: Guid, pass: &mut Pass) {
+    fn must_collect(&mut self, id: Guid, pass: &mut Pass) -> bool {
         let key = Retryable::Delete(id);
-        if !self.backoff.is_due(&key, pass.now) {
-            return;
+        if pass.down || !self.backoff.is_due(&key, pass.now) {
+            return false;
         }
         if self.observed.is_doubted(id)
             && let Err(error) = self.reread_endpoint(id)
         {
             self.deletion_failed(id, "endpoint", &error, pass);
-            return;
+            return false;
         }
         if !self.is_collectable(id) {
             // Used, not ours or gone. When it is released later it becomes a candidate again.
             self.garbage.remove(&id);
             self.backoff.succeeded(&key);
-            return;
+            return false;
         }
-        if self.observed.is_referenced(id) || self.stands_under_vip(id) {
-            // A load balancer that is somebody else's, or whose deletion is still to come, refers to it.
-            return;
-        }
-        if let Err(error) = self.delete_object(Kind::Endpoint, id) {
+        // Else a load balancer that is somebody else's, or whose deletion is still to come, refers to it.
+        !self.observed.is_referenced(id) && !self.stands_under_vip(id)
+    }
+
+    fn collected(&mut self, id: Guid, answer: hcn::Result<()>, pass: &mut Pass) {
+        if let Err(error) = answer {
             self.observed.doubt(id);
             self.deletion_failed(id, "endpoint", &error, pass);
             return;
         }
         let old = self.observed.remove_endpoint(id);
         self.garbage.remove(&id);
-        self.backoff.succeeded(&key);
+        self.backoff.succeeded(&Retryable::Delete(id));
         let addresses: Vec<String> =
             old.iter().flat_map(|old| &old.addresses).map(IpAddr::to_string).collect();
         pass.changed(Change {
@@ -193,5 +201,19 @@ impl Proxy {
                 id == self.derived(&EndpointRole::Remote.key(address))
                     || id == self.derived(&EndpointRole::Vip.key(address))
             })
+    }
+}
+
+/// Deletes an object. "Not found" may be about something else, such as the network that it was on, so it counts as
+/// success only when the object cannot be found afterwards either.
+pub(super) fn delete_object(hcn: &dyn Hcn, kind: Kind, id: Guid) -> hcn::Result<()> {
+    let error = match hcn.delete(kind, id) {
+        Err(error) if error.is_not_found() => error,
+        other => return other,
+    };
+    match hcn.query(kind, id, &Query::all()) {
+        Ok(_) => Err(error),
+        Err(gone) if gone.is_not_found() => Ok(()),
+        Err(unknown) => Err(unknown),
     }
 }

@@ -2,16 +2,20 @@
 //! CNI's: they are looked up, never made, changed or deleted here.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use hcn::endpoint::{EndpointFlags, IpConfig};
+use hcn::loadbalancer::Frontend;
 use hcn::modify::{EndpointResource, ModifyEndpoint, RequestType};
 use hcn::policy::PolicyList;
 use hcn::query::SchemaVersion;
-use hcn::{Endpoint, ErrorClass, Guid, HcnExt, Kind, Policy};
+use hcn::{Endpoint, ErrorClass, Guid, Hcn, HcnExt, Kind, Policy};
+use rustc_hash::FxHashSet;
 
 use super::{OWNER, Pass, Proxy, Retryable};
 use crate::observed::{EndpointOwner, ObservedEndpoint};
-use crate::plan::Backend;
+use crate::plan::{Backend, Backends, WantedBalancer};
 use crate::status::{Action, Change, FieldChange};
 
 /// What an endpoint is made for; part of the key its id is derived from.
@@ -22,6 +26,9 @@ pub(super) enum EndpointRole {
     /// A cluster IP.
     Vip,
 }
+
+/// How many endpoints are made for one load balancer before others have their turn, where passes are bounded.
+pub(super) const ENDPOINTS_AT_ONCE: usize = 32;
 
 pub(super) const SOURCE_VIP_KEY: &str = "endpoint/source-vip";
 
@@ -46,6 +53,40 @@ pub(super) struct Found {
     pub(super) id: Guid,
     /// Its provider address is not the wanted one yet; that is tried again.
     pub(super) behind: bool,
+}
+
+/// An endpoint that is to be made; everything is decided.
+struct Missing {
+    role: EndpointRole,
+    address: IpAddr,
+    network: Guid,
+    id: Guid,
+    mac: String,
+    provider_address: Option<IpAddr>,
+}
+
+impl Missing {
+    /// Calls HNS, and nothing else.
+    fn call(&self, hcn: &dyn Hcn) -> hcn::Result<Guid> {
+        let document = Endpoint {
+            id: Some(self.id),
+            owner: Some(OWNER.to_owned()),
+            ip_configurations: vec![IpConfig { ip_address: self.address.to_string(), ..IpConfig::default() }],
+            mac_address: Some(self.mac.clone()),
+            flags: EndpointFlags::REMOTE_ENDPOINT,
+            policies: self.provider_address.map(provider_policy).into_iter().collect(),
+            schema_version: Some(SchemaVersion::V2),
+            ..Endpoint::default()
+        };
+        hcn.make_endpoint(self.network, self.id, &document)
+    }
+}
+
+/// Whether an endpoint is to be made.
+enum Prepared {
+    /// It has turned out to be there.
+    There(Guid),
+    Missing(Box<Missing>),
 }
 
 /// Why an address has no endpoint.
@@ -89,7 +130,6 @@ impl Proxy {
             self.missing_locals.insert(backend.address);
             return Err(NoEndpoint::LocalMissing);
         }
-        self.missing_locals.remove(&backend.address);
         self.make(EndpointRole::Remote, backend.address, pass).map(|id| Found { id, behind: false })
     }
 
@@ -122,6 +162,91 @@ impl Proxy {
     }
 
     fn make(&mut self, role: EndpointRole, address: IpAddr, pass: &mut Pass) -> Result<Guid, NoEndpoint> {
+        match self.prepare_endpoint(role, address, pass)? {
+            Prepared::There(id) => Ok(id),
+            Prepared::Missing(missing) => {
+                let answer = missing.call(&*self.hcn);
+                self.endpoint_made(&missing, answer, pass)
+            }
+        }
+    }
+
+    /// Makes the endpoints that the load balancers of frontends lack, as many of each as are made before others have their turn.
+    /// Returns the frontends that lack more.
+    pub(super) fn make_endpoints(
+        &mut self,
+        frontends: &[(u8, Frontend)],
+        until: Option<Duration>,
+        pass: &mut Pass,
+    ) -> FxHashSet<Frontend> {
+        let mut jobs: Vec<Box<Missing>> = Vec::new();
+        let mut seen: FxHashSet<Guid> = FxHashSet::default();
+        let mut crowded = FxHashSet::default();
+        let most = if until.is_some() { ENDPOINTS_AT_ONCE } else { usize::MAX };
+        for &(_, frontend) in frontends {
+            let Some((_, wanted)) = self.winner(frontend) else { continue };
+            if !self.backoff.is_due(&Retryable::Frontend(frontend), pass.now) {
+                continue;
+            }
+            let mut lacking = self.lacking(&wanted, pass.now);
+            if lacking.len() > most {
+                lacking.truncate(most);
+                crowded.insert(frontend);
+            }
+            for (role, address) in lacking {
+                // What cannot be made is found again by who needs it.
+                if let Ok(Prepared::Missing(missing)) = self.prepare_endpoint(role, address, pass)
+                    && seen.insert(missing.id)
+                {
+                    jobs.push(missing);
+                }
+            }
+        }
+        let hcn = Arc::clone(&self.hcn);
+        let answers = self.together(&jobs, until, |missing| missing.call(&*hcn));
+        for (missing, answer) in jobs.iter().zip(answers) {
+            if let Some(answer) = answer {
+                // A failure is noted, and told to who needs the endpoint.
+                let _ = self.endpoint_made(missing, answer, pass);
+            }
+        }
+        crowded
+    }
+
+    /// The endpoints that a load balancer needs, HNS is not known to have, and may be tried now.
+    fn lacking(&self, wanted: &WantedBalancer, now: Duration) -> Vec<(EndpointRole, IpAddr)> {
+        let backends = match &wanted.backends {
+            Backends::Addresses(list) => &**list,
+            Backends::Gateway => &[],
+        };
+        let known =
+            |address: IpAddr| self.observed.resolve(address).filter(|&id| !self.observed.is_doubted(id));
+        let due =
+            |(_, address): &(EndpointRole, IpAddr)| self.backoff.is_due(&Retryable::Endpoint(*address), now);
+        let remote = backends
+            .iter()
+            .filter(|backend| !backend.local)
+            .filter(|backend| known(backend.address).is_none_or(|id| !self.can_serve(id, **backend)))
+            .map(|backend| (EndpointRole::Remote, backend.address));
+        // A load balancer without backends is not made, and needs no VIP.
+        let served = backends.iter().any(|backend| {
+            !backend.local || known(backend.address).is_some_and(|id| self.can_serve(id, *backend))
+        });
+        let vip = wanted.vip_endpoint.filter(|&vip| served && known(vip).is_none());
+        let vip = vip.map(|vip| (EndpointRole::Vip, vip));
+        remote.chain(vip).filter(due).collect()
+    }
+
+    /// All that comes before an endpoint is made, and whether it is.
+    fn prepare_endpoint(
+        &mut self,
+        role: EndpointRole,
+        address: IpAddr,
+        pass: &mut Pass,
+    ) -> Result<Prepared, NoEndpoint> {
+        if role == EndpointRole::Remote {
+            self.missing_locals.remove(&address);
+        }
         if pass.down {
             return Err(NoEndpoint::Down);
         }
@@ -139,7 +264,7 @@ impl Proxy {
             match self.reread_endpoint(id) {
                 Ok(true) => {
                     self.backoff.succeeded(&key);
-                    return Ok(id);
+                    return Ok(Prepared::There(id));
                 }
                 Ok(false) => {}
                 Err(error) => return Err(self.endpoint_failed(address, id, &error, pass)),
@@ -150,17 +275,18 @@ impl Proxy {
             EndpointRole::Remote => conjured_mac(address),
             EndpointRole::Vip => self.node.host_mac().map_or_else(|| conjured_mac(address), str::to_owned),
         };
-        let document = Endpoint {
-            id: Some(id),
-            owner: Some(OWNER.to_owned()),
-            ip_configurations: vec![IpConfig { ip_address: address.to_string(), ..IpConfig::default() }],
-            mac_address: Some(mac.clone()),
-            flags: EndpointFlags::REMOTE_ENDPOINT,
-            policies: provider_address.map(provider_policy).into_iter().collect(),
-            schema_version: Some(SchemaVersion::V2),
-            ..Endpoint::default()
-        };
-        let made = match self.hcn.make_endpoint(network, id, &document) {
+        Ok(Prepared::Missing(Box::new(Missing { role, address, network, id, mac, provider_address })))
+    }
+
+    /// Notes what came of making an endpoint.
+    fn endpoint_made(
+        &mut self,
+        missing: &Missing,
+        answer: hcn::Result<Guid>,
+        pass: &mut Pass,
+    ) -> Result<Guid, NoEndpoint> {
+        let (id, address) = (missing.id, missing.address);
+        let made = match answer {
             Ok(made) => made,
             // It is there after all: somebody, perhaps an earlier run, was quicker than the last read.
             Err(error) if error.class() == ErrorClass::AlreadyExists => match self.reread_endpoint(id) {
@@ -170,13 +296,13 @@ impl Proxy {
             },
             Err(error) => return Err(self.endpoint_failed(address, id, &error, pass)),
         };
-        self.backoff.succeeded(&key);
+        self.backoff.succeeded(&Retryable::Endpoint(address));
         let mut fields = vec![
             field("IpConfigurations", "", address.to_string()),
-            field("MacAddress", "", mac.clone()),
+            field("MacAddress", "", missing.mac.clone()),
             field("Flags", "", EndpointFlags::REMOTE_ENDPOINT.names()),
         ];
-        if let Some(provider) = provider_address {
+        if let Some(provider) = missing.provider_address {
             fields.push(field("ProviderAddress", "", provider.to_string()));
         }
         self.observed.put_endpoint(
@@ -185,8 +311,8 @@ impl Proxy {
                 addresses: [address].into_iter().collect(),
                 remote: true,
                 owner: EndpointOwner::Ours,
-                provider_address,
-                mac: mac.into(),
+                provider_address: missing.provider_address,
+                mac: missing.mac.as_str().into(),
                 name: "".into(),
                 namespace: None,
             },
@@ -199,7 +325,7 @@ impl Proxy {
             service: None,
             role: None,
             fields,
-            why: role.why().to_owned(),
+            why: missing.role.why().to_owned(),
         });
         Ok(made)
     }

@@ -20,7 +20,9 @@ mod pool;
 mod read;
 mod source_vip;
 mod target;
+mod together;
 mod wanted;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -112,6 +114,8 @@ pub struct Proxy {
     entropy: Arc<dyn Entropy>,
     config: Config,
     node: NodeInput,
+    /// In which order calls are made that may be under way together; none: by threads.
+    by_chance: Option<Arc<dyn Entropy>>,
 
     features: Features,
     network: Option<NetworkState>,
@@ -165,6 +169,8 @@ struct Pass {
     relisted: bool,
     /// When load balancers must stop, for deletions to get their share; when all must.
     shares: Option<(Duration, Duration)>,
+    /// Frontends without DSR whose load balancers are about to be created.
+    creating: Vec<Frontend>,
 }
 
 impl Pass {
@@ -201,6 +207,7 @@ impl Proxy {
             entropy,
             config,
             node,
+            by_chance: None,
             features: Features::unknown(),
             network: None,
             context: None,
@@ -392,7 +399,7 @@ impl Proxy {
     fn start(&self) -> Pass {
         let now = self.clock.now();
         let shares = self.config.pass_time.map(|time| (now + time / 4 * 3, now + time));
-        Pass { report: Report::default(), now, down: false, relisted: false, shares }
+        Pass { report: Report::default(), now, down: false, relisted: false, shares, creating: Vec::new() }
     }
 
     fn finish(&mut self, mut pass: Pass) -> Report {

@@ -30,12 +30,20 @@ fn pool_name((number, ipv6): Pool) -> String {
 
 impl Proxy {
     /// Why a load balancer that is not there yet has to wait for a block of ports.
-    pub(super) fn waits_for_ports(&self, wanted: &WantedBalancer, importance: u8) -> Option<String> {
+    /// `creating`: those that will take one in a moment.
+    pub(super) fn waits_for_ports(
+        &self,
+        wanted: &WantedBalancer,
+        importance: u8,
+        creating: &[Frontend],
+    ) -> Option<String> {
         let total = self.config.dynamic_ports? / BLOCK;
         let free_of_charge = wanted.flags.contains(LoadBalancerFlags::DSR)
             || importance < 2
             || !self.observed.balancers_at(wanted.frontend).is_empty();
-        let taken = self.observed.without_dsr(pool(&wanted.frontend));
+        let pool_of = pool(&wanted.frontend);
+        let soon = creating.iter().filter(|&frontend| pool(frontend) == pool_of).count();
+        let taken = self.observed.without_dsr(pool_of) + u32::try_from(soon).unwrap_or(u32::MAX);
         (!free_of_charge && taken.saturating_add(KEPT.min(total / 4)) >= total).then(|| {
             format!(
                 "load balancers take {taken} of {total} blocks of 64 dynamic ports; the rest is kept for DNS and the API server"

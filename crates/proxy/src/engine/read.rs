@@ -84,10 +84,7 @@ impl Proxy {
         self.network = Some(network_state(id, &document));
         // Endpoints in one call of the v1 API: it lists whole objects, where v2 takes three calls for each.
         let endpoints = self.list_endpoints()?;
-        let balancers = self.hcn.list::<LoadBalancer>(&Query::all())?;
-        if let Some((id, _)) = balancers.iter().find(|(id, document)| document.id != Some(*id)) {
-            return Err(empty_answer("load balancer", *id));
-        }
+        let balancers = self.list_balancers()?;
         for (id, endpoint) in endpoints {
             self.observed.put_endpoint(id, endpoint);
         }
@@ -155,6 +152,38 @@ impl Proxy {
         }
         self.gateway = gateway;
         Ok(endpoints)
+    }
+
+    /// One that vanishes between enumeration and query is left out; any other failure fails the list.
+    fn list_balancers(&self) -> hcn::Result<Vec<(Guid, LoadBalancer)>> {
+        let ids = self.hcn.enumerate(Kind::LoadBalancer, &Query::all())?;
+        let mut balancers = Vec::with_capacity(ids.len());
+        for window in ids.chunks(self.window()) {
+            for (&id, read) in window.iter().zip(self.read_balancers(window)?) {
+                match read {
+                    Ok(document) if document.id != Some(id) => return Err(empty_answer("load balancer", id)),
+                    Ok(document) => balancers.push((id, document)),
+                    Err(error) if error.class() == ErrorClass::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(balancers)
+    }
+
+    /// Reads some load balancers. An error: HNS went away.
+    fn read_balancers(&self, ids: &[Guid]) -> hcn::Result<Vec<hcn::Result<LoadBalancer>>> {
+        let hcn = &*self.hcn;
+        let mut answers = Vec::with_capacity(ids.len());
+        let mut gone = None;
+        for answer in self.together(ids, None, |&id| hcn.get(id)) {
+            match answer {
+                Some(Err(error)) if error.class() == ErrorClass::Unavailable => gone = Some(error),
+                Some(answer) => answers.push(answer),
+                None => {}
+            }
+        }
+        gone.map_or(Ok(answers), Err)
     }
 
     /// The periodic check: the network, the ids of everything, and a slice of whole objects.
@@ -299,20 +328,9 @@ impl Proxy {
         let count = if self.verify_all { usize::MAX } else { self.config.check_slice };
         let balancers =
             next_slice(self.observed.balancers().map(|(id, _)| id).collect(), self.balancer_cursor, count);
-        for id in balancers {
-            let before = self.observed.balancer(id).cloned();
-            self.reread_balancer(id)?;
-            self.balancer_cursor = Some(id);
-            let same = match (&before, self.observed.balancer(id)) {
-                (Some(before), Some(after)) => before.same_as(after),
-                (before, after) => before.is_none() && after.is_none(),
-            };
-            if !same {
-                pass.report.repairs += 1;
-                self.look_at_balancer(id);
-                for frontend in before.iter().flat_map(|before| &before.frontends) {
-                    self.touch(*frontend);
-                }
+        for window in balancers.chunks(self.window()) {
+            for (&id, read) in window.iter().zip(self.read_balancers(window)?) {
+                self.verify_balancer(id, read, pass)?;
             }
         }
         self.verify_all = false;
@@ -347,9 +365,39 @@ impl Proxy {
         Ok(())
     }
 
+    /// Compares a load balancer with what was known of it.
+    fn verify_balancer(
+        &mut self,
+        id: Guid,
+        read: hcn::Result<LoadBalancer>,
+        pass: &mut Pass,
+    ) -> hcn::Result<()> {
+        let before = self.observed.balancer(id).cloned();
+        self.take_balancer(id, read)?;
+        self.balancer_cursor = Some(id);
+        let same = match (&before, self.observed.balancer(id)) {
+            (Some(before), Some(after)) => before.same_as(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if !same {
+            pass.report.repairs += 1;
+            self.look_at_balancer(id);
+            for frontend in before.iter().flat_map(|before| &before.frontends) {
+                self.touch(*frontend);
+            }
+        }
+        Ok(())
+    }
+
     /// Reads one load balancer. False: it is known not to be there.
     pub(super) fn reread_balancer(&mut self, id: Guid) -> hcn::Result<bool> {
-        match self.hcn.get::<LoadBalancer>(id) {
+        let read = self.hcn.get(id);
+        self.take_balancer(id, read)
+    }
+
+    /// Notes what reading a load balancer brought. False: it is known not to be there.
+    pub(super) fn take_balancer(&mut self, id: Guid, read: hcn::Result<LoadBalancer>) -> hcn::Result<bool> {
+        match read {
             // An answer without an id is no answer (seen: neither object nor error).
             Ok(document) if document.id != Some(id) => Err(empty_answer("load balancer", id)),
             Ok(document) => {

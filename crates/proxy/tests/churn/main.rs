@@ -20,8 +20,8 @@ use services::IpFamily;
 use step::Walk;
 use world::Setup;
 
-/// Steps of each walk in CI; with 8 walks of 4 seeds each that is 12,800.
-const STEPS: usize = 400;
+/// Steps of each walk in CI; with 8 walks of 4 seeds each that is 32,000.
+const STEPS: usize = 1_000;
 const SEEDS: u64 = 4;
 
 fn walk(profile: Profile, network: NetworkKind, dual_stack: bool) {
@@ -42,6 +42,7 @@ fn walk(profile: Profile, network: NetworkKind, dual_stack: bool) {
                 check_slice: 1 << 20,
                 // Half of the walks have passes that end before all is tried, when calls take long.
                 pass_time: (entropy.below(2) == 0).then_some(std::time::Duration::from_millis(200)),
+                parallel_calls: if entropy.below(2) == 0 { 1 } else { 4 },
                 ..Config::default()
             },
             locals: vec!["L1".to_owned(), "L2".to_owned()],

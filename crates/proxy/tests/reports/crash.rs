@@ -13,7 +13,7 @@ use hns::faults::{Fault, FaultRule};
 use hns::journal::Op;
 use node::NetworkKind;
 
-use crate::outage::{change, served};
+use crate::outage::{AT_ONCE, change, served};
 use crate::world::{World, dump};
 use crate::{balancers, writes_since};
 
@@ -68,8 +68,21 @@ fn at_each_call(
     before: fn(&mut World),
     act: fn(&mut World),
 ) {
+    for parallel_calls in AT_ONCE {
+        at_each_call_of(profile, network, parallel_calls, what, before, act);
+    }
+}
+
+fn at_each_call_of(
+    profile: Profile,
+    network: NetworkKind,
+    parallel_calls: usize,
+    what: &str,
+    before: fn(&mut World),
+    act: fn(&mut World),
+) {
     let begun = || {
-        let mut world = served(profile, network);
+        let mut world = served(profile, network, parallel_calls);
         before(&mut world);
         let mark = world.hns.journal().next_seq();
         act(&mut world);
@@ -86,7 +99,9 @@ fn at_each_call(
 
     let mut gaps = 0;
     for index in 0..calls {
-        let when = format!("{profile} {network}, {what}: the process dies at call {index} of {calls}");
+        let when = format!(
+            "{profile} {network}, {parallel_calls} at once, {what}: the process dies at call {index} of {calls}"
+        );
         let (mut world, mark) = begun();
         let start = fold(&world, mark, |_, _| ());
         world.hns.faults().add(FaultRule::new(Fault::Down).skip(index).actor("proxy")).expect("a rule");

@@ -8,6 +8,7 @@ mod world;
 mod crash;
 mod hang;
 mod outage;
+mod parallel;
 mod reuse;
 mod turns;
 mod twins;

@@ -14,9 +14,11 @@ use crate::world::{Setup, World, dump};
 use crate::{balancers, delete, set_service, set_slice, writes_since};
 
 /// Three Services that are served.
-pub(crate) fn served(profile: Profile, network: NetworkKind) -> World {
+pub(crate) fn served(profile: Profile, network: NetworkKind, parallel_calls: usize) -> World {
     let locals = vec!["L1".to_owned(), "L2".to_owned()];
-    let mut world = World::new(Setup { profile, network, locals, ..Setup::default() });
+    let mut setup = Setup { profile, network, locals, ..Setup::default() };
+    setup.config.parallel_calls = parallel_calls;
+    let mut world = World::new(setup);
     set_service(&mut world, "{name: web, type: NodePort, ip: 10.60.0.20, ports: ['80 nodePort=30080']}");
     set_slice(&mut world, "{of: web, port: 8080, endpoints: [L1, R1, R2]}");
     set_service(&mut world, "{name: old, ip: 10.60.0.21, ports: ['81']}");
@@ -27,6 +29,9 @@ pub(crate) fn served(profile: Profile, network: NetworkKind) -> World {
     assert_eq!(balancers(&world).len(), 4);
     world
 }
+
+/// How many calls are under way at a time.
+pub(crate) const AT_ONCE: [usize; 2] = [1, 4];
 
 /// One Service changes, one goes, one is new, one stays.
 pub(crate) fn change(world: &mut World) {
@@ -46,8 +51,8 @@ fn state(world: &World) -> State {
 }
 
 /// The calls of the changing pass without an outage, and what it leaves.
-fn undisturbed(profile: Profile, network: NetworkKind) -> (u32, State) {
-    let mut world = served(profile, network);
+fn undisturbed(profile: Profile, network: NetworkKind, parallel_calls: usize) -> (u32, State) {
+    let mut world = served(profile, network, parallel_calls);
     change(&mut world);
     let mark = world.hns.journal().next_seq();
     // With a check first, so that reads are struck too.
@@ -58,11 +63,25 @@ fn undisturbed(profile: Profile, network: NetworkKind) -> (u32, State) {
 }
 
 fn at_every_call(profile: Profile, network: NetworkKind, rule: impl Fn(u32) -> FaultRule, lasting: bool) {
-    let (calls, wanted) = undisturbed(profile, network);
+    for parallel_calls in AT_ONCE {
+        at_every_call_of(profile, network, parallel_calls, &rule, lasting);
+    }
+}
+
+fn at_every_call_of(
+    profile: Profile,
+    network: NetworkKind,
+    parallel_calls: usize,
+    rule: impl Fn(u32) -> FaultRule,
+    lasting: bool,
+) {
+    let (calls, wanted) = undisturbed(profile, network, parallel_calls);
     assert!(calls > 12, "the pass under test makes {calls} calls");
     for index in 0..calls {
-        let when = format!("{profile} {network}: the call that fails is number {index} of {calls}");
-        let mut world = served(profile, network);
+        let when = format!(
+            "{profile} {network}, {parallel_calls} at once: the call that fails is number {index} of {calls}"
+        );
+        let mut world = served(profile, network, parallel_calls);
         let before = balancers(&world);
         change(&mut world);
         world.hns.faults().add(rule(index).actor("proxy")).expect("the rule can be");
@@ -126,8 +145,11 @@ fn the_reply_of_any_call_is_lost() {
 /// An outage of HNS also at the first start, over load balancers of an earlier run: none of them may go.
 #[test]
 fn down_from_any_call_of_the_start_on() {
-    for network in [NetworkKind::L2Bridge, NetworkKind::Overlay] {
-        let mut world = served(Profile::Ws2022, network);
+    for (network, parallel_calls) in [NetworkKind::L2Bridge, NetworkKind::Overlay]
+        .into_iter()
+        .flat_map(|network| AT_ONCE.map(|calls| (network, calls)))
+    {
+        let mut world = served(Profile::Ws2022, network, parallel_calls);
         let wanted = state(&world);
         world.restart_proxy();
         let mark = world.hns.journal().next_seq();

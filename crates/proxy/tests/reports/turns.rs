@@ -9,6 +9,7 @@ use hcn::time::Clock as _;
 use hns::faults::{Fault, FaultRule, Latency};
 use proxy::Config;
 
+use crate::outage::AT_ONCE;
 use crate::world::{Setup, World, dump};
 use crate::{delete, set_service, set_slice};
 use services::ObjectKind;
@@ -22,8 +23,9 @@ const PASS: Duration = Duration::from_secs(1);
 /// How far over its time a pass may go: the endpoints of one turn and what belongs to it.
 const OVER: Duration = Duration::from_millis(400);
 
-fn slow_world() -> World {
-    let config = Config { network_name: "net".to_owned(), pass_time: Some(PASS), ..Config::default() };
+fn slow_world(parallel_calls: usize) -> World {
+    let config =
+        Config { network_name: "net".to_owned(), pass_time: Some(PASS), parallel_calls, ..Config::default() };
     let world = World::new(Setup { config, ..Setup::default() });
     let mut slow = FaultRule::new(Fault::Slow).actor("proxy");
     slow.latency = Some(Latency::Fixed(CALL));
@@ -54,7 +56,11 @@ fn bounded(world: &mut World) -> proxy::Report {
 
 #[test]
 fn a_large_service_does_not_hold_up_small_ones_and_dns_is_first() {
-    let mut world = slow_world();
+    AT_ONCE.into_iter().for_each(a_large_service_does_not_hold_up_small_ones_and_dns_is_first_with);
+}
+
+fn a_large_service_does_not_hold_up_small_ones_and_dns_is_first_with(parallel_calls: usize) {
+    let mut world = slow_world(parallel_calls);
     // First by name, by address and by number.
     service(&mut world, "a-large", "10.60.0.1", 2, 1..250);
     for number in 0..40_u8 {
@@ -88,7 +94,11 @@ fn a_large_service_does_not_hold_up_small_ones_and_dns_is_first() {
 
 #[test]
 fn changes_without_end_do_not_starve_the_rest() {
-    let mut world = slow_world();
+    AT_ONCE.into_iter().for_each(changes_without_end_do_not_starve_the_rest_with);
+}
+
+fn changes_without_end_do_not_starve_the_rest_with(parallel_calls: usize) {
+    let mut world = slow_world(parallel_calls);
     service(&mut world, "a-busy", "10.60.0.1", 2, 1..2);
     assert!(world.settle(10).is_settled());
     for number in 0..120_u8 {
@@ -108,7 +118,11 @@ fn changes_without_end_do_not_starve_the_rest() {
 
 #[test]
 fn deletions_get_their_share() {
-    let mut world = slow_world();
+    AT_ONCE.into_iter().for_each(deletions_get_their_share_with);
+}
+
+fn deletions_get_their_share_with(parallel_calls: usize) {
+    let mut world = slow_world(parallel_calls);
     for number in 0..20_u8 {
         service(&mut world, &format!("old-{number}"), &format!("10.60.2.{number}"), 3, number..number + 1);
     }
@@ -139,7 +153,7 @@ fn deletions_get_their_share() {
 
 #[test]
 fn what_was_touched_is_told_once() {
-    let mut world = slow_world();
+    let mut world = slow_world(1);
     service(&mut world, "web", "10.60.0.1", 2, 1..3);
     service(&mut world, "db", "10.60.0.2", 2, 5..6);
     world.settle(10);

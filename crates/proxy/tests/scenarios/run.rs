@@ -100,6 +100,7 @@ fn config(short: &ShortConfig) -> Config {
         pass_time: None,
         dynamic_ports: short.dynamic_ports,
         sync_period: default.sync_period,
+        parallel_calls: short.parallel_calls.unwrap_or(default.parallel_calls),
     }
 }
 

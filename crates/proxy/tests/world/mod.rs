@@ -84,6 +84,8 @@ pub struct Setup {
     pub seed: u64,
     /// Stands between the proxy and HNS.
     pub wrap: Option<Wrap>,
+    /// Calls in parallel are made by threads, and not one by one in an order by chance.
+    pub threads: bool,
     /// The clock, when the test needs it before the world is there.
     pub clock: Option<ManualClock>,
 }
@@ -103,6 +105,7 @@ impl Default for Setup {
             zone: None,
             seed: 1,
             wrap: None,
+            threads: false,
             clock: None,
         }
     }
@@ -280,13 +283,16 @@ fn driver(
         allow_external_ips: true,
     };
     let hcn: Arc<dyn Hcn> = Arc::new(hns.actor("proxy"));
-    let proxy = Proxy::new(
+    let mut proxy = Proxy::new(
         setup.wrap.as_ref().map_or(Arc::clone(&hcn), |wrap| wrap(hcn)),
         Arc::new(clock.clone()),
         Arc::new(SeededEntropy::new(setup.seed ^ (run << 32))),
         setup.config.clone(),
         proxy::NodeInput::default(),
     );
+    if !setup.threads {
+        proxy.call_by_chance(Arc::new(SeededEntropy::new(setup.seed ^ (run << 32) ^ (1 << 16))));
+    }
     let interfaces = interfaces(setup);
     let mut driver = Driver::new(Cluster::new(perspective.clone()), proxy, perspective, interfaces);
     for object in objects.values() {

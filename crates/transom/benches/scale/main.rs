@@ -4,7 +4,8 @@
 //! The API server is a process of its own, so that processor time and memory are the proxy's. Latency is what the metric
 //! `network_programming_duration_seconds` is made of: from the time that a slice says its change was triggered at, until HNS holds
 //! all that its Service wants. Prints one line per row, `bench-row|work|budget|measured|detail`, which `cargo xtask bench` puts
-//! into a table. `TRANSOM_SCALE_SECONDS` is how long changes come (60; the figures in README are of 300).
+//! into a table. `TRANSOM_SCALE_SECONDS` is how long changes come (60; the figures in README are of 300), `TRANSOM_SCALE_LATENCY_MS`
+//! one latency instead of both.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measures")]
 
@@ -52,8 +53,9 @@ fn main() {
     }
     let seconds =
         std::env::var("TRANSOM_SCALE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    for latency in [Duration::ZERO, Duration::from_millis(10)] {
-        run(latency, seconds);
+    let only = std::env::var("TRANSOM_SCALE_LATENCY_MS").ok().and_then(|text| text.parse().ok());
+    for latency in only.map_or(vec![0, 10], |only| vec![only]) {
+        run(Duration::from_millis(latency), seconds);
     }
 }
 
