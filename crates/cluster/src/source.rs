@@ -19,7 +19,7 @@ use crate::connect::{ConnectError, Connection};
 use crate::events::Recorder;
 use crate::status::{Board, Resource, Status};
 use crate::trigger::triggered;
-use crate::watching::{Backoff, Reader, Sink, Watch};
+use crate::watching::{Backoff, Patience, Reader, Sink, Watch};
 
 pub use crate::watching::Told as Event;
 
@@ -38,6 +38,8 @@ pub struct Settings {
     pub node: String,
     /// How failed requests are tried again.
     pub backoff: Backoff,
+    /// How long watches last, and how long they may be silent.
+    pub patience: Patience,
     /// How many objects a list's chunk has.
     pub chunk: u32,
     /// Whether lists come as streams where the server has that: the server then needs no memory for the whole list, nor this
@@ -48,7 +50,14 @@ pub struct Settings {
 impl Settings {
     /// The usual ones.
     pub fn new(connection: Connection, node: impl Into<String>) -> Self {
-        Self { connection, node: node.into(), backoff: Backoff::default(), chunk: 500, streaming: true }
+        Self {
+            connection,
+            node: node.into(),
+            backoff: Backoff::default(),
+            patience: Patience::default(),
+            chunk: 500,
+            streaming: true,
+        }
     }
 }
 
@@ -144,6 +153,7 @@ impl Start<'_> {
             board: self.board.clone(),
             sink: Arc::clone(self.sink),
             backoff: self.settings.backoff,
+            patience: self.settings.patience,
             chunk: self.settings.chunk,
             streaming: self.settings.streaming,
         }

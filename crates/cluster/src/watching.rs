@@ -5,6 +5,7 @@
 //! nothing happens, when a server has lost its store, and which failures mean that credentials must be read again.
 
 mod failure;
+mod patience;
 mod pause;
 
 use std::collections::HashSet;
@@ -21,15 +22,9 @@ use services::{Change, ObjectKind, ObjectRef};
 use crate::connect::Connection;
 use crate::status::{Board, Resource, State};
 use failure::{Failure, Verdict};
+pub use patience::Patience;
 pub use pause::Backoff;
 use pause::Pause;
-
-/// How long a watch lasts before the server ends it and it is begun anew, in seconds. kube takes less than 295.
-const LASTS: u32 = 290;
-
-/// How much later a watch that is still silent counts as dead: something on the way has forgotten it. And how much sooner
-/// one may end for its end to be that of its time.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// The annotation of the bookmark that ends the initial events of a streaming list.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
@@ -71,6 +66,7 @@ pub(crate) struct Watch<K> {
     pub(crate) board: Board,
     pub(crate) sink: Sink,
     pub(crate) backoff: Backoff,
+    pub(crate) patience: Patience,
     /// How many objects a list's chunk has.
     pub(crate) chunk: u32,
     /// Whether lists come as streams where the server has that.
@@ -88,6 +84,8 @@ struct Known {
     listed: Option<HashSet<Key>>,
     /// From where changes are followed; none: everything must be listed.
     version: Option<String>,
+    /// The server sends bookmarks, beside the one that ends a list.
+    bookmarks: bool,
     /// Something has failed since, or a watch has ended before its time: the server may not be what it was.
     doubted: bool,
 }
@@ -107,7 +105,7 @@ where
             match self.follow(&mut known).await {
                 Ok(lived) => {
                     // kube passes the death of a server on as a watch's end.
-                    known.doubted |= begun.elapsed() + GRACE < Duration::from_secs(u64::from(LASTS));
+                    known.doubted |= self.patience.is_early(begun.elapsed());
                     if lived {
                         pause.reset();
                     } else {
@@ -226,10 +224,14 @@ where
         known: &mut Known,
     ) -> Result<bool, Failure> {
         let mut stream = pin!(stream);
-        let patience = Duration::from_secs(u64::from(LASTS)) + GRACE;
         let mut lived = false;
         loop {
-            let next = tokio::time::timeout(patience, stream.next()).await.map_err(|_| Failure::silent())?;
+            let silence = self.patience.silence(known.bookmarks);
+            let Ok(next) = tokio::time::timeout(silence, stream.next()).await else {
+                // A server may cease to send any.
+                known.bookmarks = false;
+                return Err(Failure::silent(silence));
+            };
             let Some(event) = next else {
                 // A streaming list that ends before its end is none.
                 known.listed = None;
@@ -265,6 +267,7 @@ where
                     let version = bookmark.metadata.resource_version;
                     if known.listed.is_none() {
                         known.version = Some(version);
+                        known.bookmarks = true;
                     } else if bookmark.metadata.annotations.contains_key(INITIAL_END) {
                         self.end_list(known, version);
                     }
@@ -316,7 +319,7 @@ where
         let params = WatchParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
-            timeout: Some(LASTS),
+            timeout: Some(self.patience.lasts),
             bookmarks: true,
             ..WatchParams::default()
         };

@@ -64,10 +64,9 @@ impl Failure {
         Self { text, retry_after, code: Some(status.code), starting: false }
     }
 
-    /// A watch has been silent for longer than the server lets one last.
-    pub(super) fn silent() -> Self {
-        let text = "watch: nothing has come for longer than a watch lasts; the connection is taken for dead"
-            .to_owned();
+    /// A watch has been silent for longer than it can be.
+    pub(super) fn silent(silence: Duration) -> Self {
+        let text = format!("watch: nothing has come for {silence:?}; the connection is taken for dead");
         Self { text, retry_after: Duration::ZERO, code: None, starting: false }
     }
 
@@ -131,11 +130,14 @@ mod tests {
             (Failure::listing(&api(500, 0)), false, needed, Verdict::Again),
             (Failure::listing(&api(401, 0)), false, needed, Verdict::Renew),
             (Failure::without_version(), true, needed, Verdict::Again),
-            (Failure::silent(), true, needed, Verdict::Again),
+            (Failure::silent(Duration::from_secs(150)), true, needed, Verdict::Again),
         ] {
             assert_eq!(failure.verdict(streaming, resource), verdict, "{}", failure.text);
         }
         assert_eq!(Failure::listing(&api(429, 7)).retry_after, Duration::from_secs(7));
-        assert!(Failure::starting(&api(410, 0)).is_expired() && !Failure::silent().is_expired());
+        assert!(
+            Failure::starting(&api(410, 0)).is_expired()
+                && !Failure::silent(Duration::from_secs(150)).is_expired()
+        );
     }
 }

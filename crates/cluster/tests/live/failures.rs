@@ -6,7 +6,9 @@ use apiserver::server::StoreFate;
 use apiserver::{Effect, Gate, Match, Options, Rule, Status};
 use bytes::Bytes;
 use cluster::State;
+use cluster::source::Settings;
 use cluster::status::Resource;
+use cluster::watching::Patience;
 use services::ObjectKind;
 
 use crate::rig::{Rig, Source, nodes, service, slice};
@@ -182,6 +184,39 @@ fn a_server_that_was_replaced_unseen_is_found_out() {
             assert_eq!(rig.server.faults().hits(rule), 1);
             assert_eq!(source.status(Resource::Services).failures, 0);
         }
+    }
+}
+
+/// Something on the way has forgotten the connection: no end comes, and nothing else.
+#[test]
+fn a_watch_that_is_silent_is_taken_for_dead() {
+    let usual = Patience::default();
+    let brief = Duration::from_millis(20);
+    for (how, bookmarks, patience) in [
+        // The server lets it last a second.
+        ("at the end of its time", false, Patience { lasts: 1, grace: brief, ..usual }),
+        // Far sooner than it could last, because a server is silent that was known to send bookmarks.
+        ("by its bookmarks", true, Patience { quiet: Duration::from_millis(400), ..usual }),
+    ] {
+        let rig = shop_with(Options { bookmark_every: brief, ..Options::plain() });
+        rig.server.features().set_streaming_lists(false);
+        let faults = rig.server.faults();
+        let of = || Match::of("watch", "services");
+        // The first watch is refused, as it asks for a list.
+        if bookmarks {
+            faults.add(Rule::new(of(), Effect::EndAfterEvents(2)).skip(1).once());
+        }
+        let gate = Gate::new();
+        let silent = Effect::Silent { after: 0, until: gate.clone() };
+        let rule = faults.add(Rule::new(of(), silent).skip(1 + u64::from(bookmarks)).once());
+        let source = Source::start(&Settings { patience, ..rig.settings() });
+        source.synced();
+        rig.server.activity().wait(|_| faults.hits(rule) == 1);
+        rig.apply(&service("s21", "10.96.1.21"));
+        agrees(&rig, &source);
+        let status = source.status(Resource::Services);
+        assert_eq!((status.failures, status.lists), (1, 1), "{how}: {status:?}");
+        gate.release();
     }
 }
 
