@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) journal: Journal,
     pub(crate) subscribers: Subscribers,
+    /// Held by a call where calls are worked on one at a time; locked before `state`.
+    pub(crate) turn: Mutex<()>,
     /// The MAC addresses of the v1 path `/accelnet`: no object, not stored.
     pub(crate) accelnet: Mutex<Vec<v1::MacEntry>>,
     /// What keeps the datapath in step; locked after `state`.
@@ -116,6 +118,7 @@ impl Hns {
         let at = self.now();
         self.catch_up();
         inner.faults.perform_due(at, self);
+        let turn = inner.env.switches.one_call_at_a_time.then(|| inner.turn.lock());
         let call = Call {
             actor: &self.actor,
             op: request.op,
@@ -158,6 +161,7 @@ impl Hns {
             result: answer.as_ref().map(|_| ()).map_err(|error| error.code),
             fault: decision.fault,
         });
+        drop(turn);
         inner.subscribers.deliver();
         answer.map(|(value, _)| value)
     }

@@ -158,6 +158,8 @@ switches! {
     v2_base_fields: bool = true;
     /// How a refused v1 call is answered: as `Success: false` or as a failing HRESULT (U17: both are seen).
     v1_failure: V1Failure = V1Failure::Envelope;
+    /// Whether a call waits until the one before has returned, however long that takes, instead of both being worked on at once.
+    one_call_at_a_time: bool = false;
     /// Actors whose every call is refused with E_ACCESSDENIED (U18).
     denied_actors: Vec<String> = Vec::new();
 

@@ -135,6 +135,7 @@ impl Hns {
             faults: Faults::new(faults)?,
             journal: Journal::default(),
             subscribers: Subscribers::default(),
+            turn: Mutex::default(),
             accelnet: Mutex::default(),
             program,
         };

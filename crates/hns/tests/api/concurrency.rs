@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 
 use hcn::{Guid, Hcn, Kind, Query};
-use hns::{Loss, Profile};
+use hns::faults::{Fault, FaultRule, Release};
+use hns::{Hns, Loss, Options, Profile};
 
 use crate::world::{balancer, id, make_balancer, network, open, remote};
 
@@ -38,6 +39,36 @@ fn threads_that_create_query_and_delete_leave_nothing_behind() {
     assert!(hns.enumerate(Kind::LoadBalancer, &Query::all()).unwrap().is_empty());
     assert!(hns.ports().spaces.iter().all(|space| space.free == space.total));
     assert_eq!(hns.journal().counters().by("thread-3").total(), 300);
+}
+
+/// Two calls hang, one after the other; where calls are worked on together, both do at the same time.
+#[test]
+fn calls_are_worked_on_together_or_one_at_a_time() {
+    for together in [true, false] {
+        let mut options = Options::new(Profile::Newest);
+        options.switches.one_call_at_a_time = !together;
+        let hns = Hns::open(options).unwrap();
+        hns.faults().add(FaultRule::new(Fault::Hang).times(2)).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let hns = hns.clone();
+                scope.spawn(move || hns.version().unwrap());
+            }
+            if together {
+                hns.faults().wait_until_hung(2);
+                hns.faults().release_hung_as(Release::Proceed);
+            } else {
+                for returned in 1..=2 {
+                    hns.faults().wait_until_hung(1);
+                    hns.faults().release_hung_as(Release::Proceed);
+                    while hns.journal().counters().total() < returned {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        });
+        assert_eq!(hns.journal().counters().total(), 2);
+    }
 }
 
 #[test]
