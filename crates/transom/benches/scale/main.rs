@@ -5,7 +5,7 @@
 //! `network_programming_duration_seconds` is made of: from the time that a slice says its change was triggered at, until HNS holds
 //! all that its Service wants. Prints one line per row, `bench-row|work|budget|measured|detail`, which `cargo xtask bench` puts
 //! into a table. `TRANSOM_SCALE_SECONDS` is how long changes come (60; the figures in README are of 300), `TRANSOM_SCALE_LATENCY_MS`
-//! one latency instead of both.
+//! and `TRANSOM_SCALE_PARALLEL` make one run with that latency and that many calls at a time, instead of the three that are usual.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measures")]
 
@@ -51,12 +51,20 @@ fn main() {
     if filter.is_some_and(|filter| !"scale".contains(filter.as_str())) {
         return;
     }
-    let seconds =
-        std::env::var("TRANSOM_SCALE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    let only = std::env::var("TRANSOM_SCALE_LATENCY_MS").ok().and_then(|text| text.parse().ok());
-    for latency in only.map_or(vec![0, 10], |only| vec![only]) {
-        run(Duration::from_millis(latency), seconds);
+    let seconds = setting("TRANSOM_SCALE_SECONDS").unwrap_or(60);
+    let latency = setting("TRANSOM_SCALE_LATENCY_MS");
+    let parallel = setting("TRANSOM_SCALE_PARALLEL");
+    let runs = match (latency, parallel) {
+        (None, None) => vec![(0, 1), (10, 1), (10, 4)],
+        (latency, parallel) => vec![(latency.unwrap_or(0), parallel.unwrap_or(1))],
+    };
+    for (latency, parallel) in runs {
+        run(Duration::from_millis(latency.try_into().unwrap_or(u64::MAX)), parallel, seconds);
     }
+}
+
+fn setting(name: &str) -> Option<usize> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// The API server, which ends with this value.
@@ -168,13 +176,14 @@ fn emulated(latency: Duration) -> Hns {
     hns
 }
 
-fn driver(hns: &Hns, clock: &Arc<dyn Clock>) -> (Driver, Watch) {
+fn driver(hns: &Hns, clock: &Arc<dyn Clock>, parallel_calls: usize) -> (Driver, Watch) {
     let metered = Metered::new(Arc::new(hns.actor("proxy")), Arc::clone(clock));
     let watch = metered.watch();
     let config = Config {
         network_name: "net".to_owned(),
         enable_dsr: true,
         pass_time: Some(Duration::from_secs(1)),
+        parallel_calls,
         ..Config::default()
     };
     let entropy = Arc::new(SeededEntropy::new(2));
@@ -212,11 +221,11 @@ fn source(api: &Api, clock: &Arc<dyn Clock>, inputs: &Sender<Input>) -> cluster:
     start(&SourceSettings::new(connection, NODE), Arc::clone(clock), &sink).expect("the source starts")
 }
 
-fn run(latency: Duration, seconds: usize) {
+fn run(latency: Duration, parallel_calls: usize, seconds: usize) {
     let mut api = Api::start();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let hns = emulated(latency);
-    let (driver, watch) = driver(&hns, &clock);
+    let (driver, watch) = driver(&hns, &clock, parallel_calls);
     let (inputs, inbox) = mpsc::channel();
     let told = Arc::new(Mutex::new(Told::default()));
     let (settled, heard): (_, Receiver<()>) = mpsc::channel();
@@ -229,10 +238,10 @@ fn run(latency: Duration, seconds: usize) {
     let thread = std::thread::spawn(move || looped.run());
 
     heard.recv().expect("the first sync ends");
-    let how = if latency.is_zero() {
-        "no latency".to_owned()
-    } else {
-        format!("{} ms a call", latency.as_millis())
+    let how = match (latency.is_zero(), parallel_calls) {
+        (true, 1) => "no latency".to_owned(),
+        (true, at_once) => format!("no latency, {at_once} calls at once"),
+        (false, at_once) => format!("{} ms a call, {at_once} at once", latency.as_millis()),
     };
     let meters = watch.meters();
     {

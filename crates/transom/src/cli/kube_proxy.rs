@@ -18,10 +18,9 @@ const KUBE_NETWORK: &str = "KUBE_NETWORK";
 /// kube-proxy's flags.
 #[derive(Debug, Args)]
 pub struct KubeProxyArgs {
-    /// Names of HNS endpoints whose address is the source VIP, first found first taken
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = WINDOWS,
-          default_values_t = ["Calico_ep".to_owned(), "source_vip".to_owned()])]
-    pub source_vip_endpoint: Vec<String>,
+    /// What kube-proxy has no flags for.
+    #[command(flatten)]
+    pub engine: EngineArgs,
 
     #[command(flatten)]
     given: Given,
@@ -34,6 +33,32 @@ pub struct KubeProxyArgs {
     #[arg(skip)]
     warnings: Vec<String>,
 }
+
+/// What kube-proxy has no flags for.
+#[derive(Clone, Debug, Args)]
+pub struct EngineArgs {
+    /// Names of HNS endpoints whose address is the source VIP, first found first taken
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = WINDOWS,
+          default_values_t = ["Calico_ep".to_owned(), "source_vip".to_owned()])]
+    pub source_vip_endpoint: Vec<String>,
+
+    /// How many calls of HNS may be under way at a time, where they do not depend on each other; kube-proxy makes one at a
+    /// time, and whether HNS works on several at once is not known
+    #[arg(long, value_name = "COUNT", help_heading = CALLS, default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub hns_parallel_calls: u8,
+
+    /// Read back each load balancer that was made, and try again if it is not what was asked for
+    #[arg(long, help_heading = CALLS)]
+    pub hns_verify_writes: bool,
+
+    /// When HNS has restarted, make every load balancer anew, one at a time: a remedy where HNS still lists load balancers
+    /// that its switch has lost
+    #[arg(long, help_heading = CALLS)]
+    pub hns_reapply_after_restart: bool,
+}
+
+const CALLS: &str = "How HNS is called";
 
 const WINDOWS: &str = "kube-proxy's Windows flags";
 

@@ -157,6 +157,8 @@ fn wrong_lines_say_what_is_wrong_and_end_with_64() {
         ("proxy -f a --source-vip nowhere", "must be the IP address"),
         ("proxy -f a --bind-address node", "not a valid textual representation of an IP"),
         ("proxy -f a --healthz-bind-address :80", "must be a valid IP"),
+        ("proxy -f a --hns-parallel-calls 0", "1..=64"),
+        ("proxy -f a --hns-parallel-calls 65", "1..=64"),
         ("proxy -f a --metrics-bind-address x", "must be IP:port"),
         ("proxy -f a --metrics-port 0", "MetricsBindAddress"),
         ("proxy -f a --feature-gates WinDSR", "must be of the form Name=true"),
@@ -262,7 +264,8 @@ fn defaults_are_those_of_kube_proxy() {
     let settings = proxy.flags.settings().expect("no file is named");
     assert_eq!(settings.network_name, None);
     assert_eq!(settings.source_vips.iter().count(), 0);
-    assert_eq!(proxy.flags.source_vip_endpoint, ["Calico_ep", "source_vip"]);
+    assert_eq!(proxy.flags.engine.source_vip_endpoint, ["Calico_ep", "source_vip"]);
+    assert_eq!(proxy.flags.engine.hns_parallel_calls, 1);
     assert_eq!(settings.node_port_addresses, NodePortAddresses::All);
     assert_eq!(settings.healthz.map(|a| a.to_string()).as_deref(), Some("0.0.0.0:10256"));
     assert_eq!(proxy.node.network, NetworkType::Overlay);
@@ -289,7 +292,8 @@ fn values_reach_their_fields() {
          --network-name vxlan0 --source-vip 10.1.0.9,fd00::9 --source-vip-endpoint mine,theirs --enable-dsr=t \
          --forward-healthcheck-vip --root-hnsendpoint-name gw --nodeport-addresses 10.0.0.0/8,fd00::/8 \
          --bind-address 10.0.0.5 --iptables-sync-period 1m30s --iptables-min-sync-period 0 -v 3 --windows-service \
-         --feature-gates AllowServiceExternalIPs=true,AllowServiceExternalIPs=false --vmodule a=1,b::*=2",
+         --feature-gates AllowServiceExternalIPs=true,AllowServiceExternalIPs=false --vmodule a=1,b::*=2 \
+         --hns-parallel-calls 4 --hns-verify-writes --hns-reapply-after-restart",
     );
     assert_eq!(
         proxy.input.manifests,
@@ -299,7 +303,8 @@ fn values_reach_their_fields() {
     assert_eq!(proxy.node.profile, Some(Profile::Ws2025));
     assert_eq!(proxy.node.state, Some(PathBuf::from("s")));
     assert_eq!(proxy.node.faults, Some(PathBuf::from("f")));
-    assert_eq!(proxy.flags.source_vip_endpoint, ["mine", "theirs"]);
+    assert_eq!(proxy.flags.engine.source_vip_endpoint, ["mine", "theirs"]);
+    assert_eq!(proxy.flags.engine.hns_parallel_calls, 4);
     let settings = proxy.flags.settings().expect("no file is named");
     assert_eq!(settings.hostname_override.as_deref(), Some("win-2"));
     assert_eq!(settings.network_name.as_deref(), Some("vxlan0"));

@@ -51,7 +51,7 @@ fn open(input: &OptionalInputArgs, node: &NodeArgs) -> anyhow::Result<(Arc<dyn H
         node,
         hns: &at,
         settings: None,
-        source_vip_endpoints: &[],
+        engine: None,
     };
     if input.manifests.is_empty() {
         if let Some(state) = node.state.as_ref().filter(|state| !state.exists()) {

@@ -37,7 +37,7 @@ use services::{Cluster, IpFamily, Perspective};
 use super::node_hns::{self, OtherHns};
 use super::session;
 use crate::cli::hns_at::HnsAt;
-use crate::cli::kube_proxy::KubeProxyArgs;
+use crate::cli::kube_proxy::{EngineArgs, KubeProxyArgs};
 use crate::exit::Exit;
 use crate::paths;
 use crate::startup::{self, NetworkPattern};
@@ -69,11 +69,11 @@ pub(super) fn run(flags: KubeProxyArgs, at: &HnsAt, stop: &Stop) -> anyhow::Resu
              of an emulated one (`transom hns serve`, a lab's node); --manifests FILE works with an HNS in this process"
         );
     }
-    let endpoints = flags.source_vip_endpoint.clone();
+    let engine = flags.engine.clone();
     let flags = Arc::new(Mutex::new(flags));
     loop {
         let Some(settings) = flags.lock().settings().cloned() else { bail!("the settings are not complete") };
-        let one = One { settings, endpoints: &endpoints, at, stop, flags: &flags };
+        let one = One { settings, engine: &engine, at, stop, flags: &flags };
         match one.serve()? {
             Outcome::Stopped => return Ok(Exit::Success),
             Outcome::Again => tracing::info!("Starting anew with the changed configuration"),
@@ -84,7 +84,7 @@ pub(super) fn run(flags: KubeProxyArgs, at: &HnsAt, stop: &Stop) -> anyhow::Resu
 /// One run with one configuration, as far as changes do not ask for another.
 struct One<'a> {
     settings: ProxySettings,
-    endpoints: &'a [String],
+    engine: &'a EngineArgs,
     at: &'a HnsAt,
     stop: &'a Stop,
     flags: &'a Arc<Mutex<KubeProxyArgs>>,
@@ -99,7 +99,7 @@ impl One<'_> {
         // What changes for which everything is made anew ends the loop, as a stop does.
         let (again, ending) = (Arc::new(AtomicBool::new(false)), Stop::new());
         let server = site::serve(&self.settings, &state, &source)?;
-        let _reload = Reload::start(self.flags, &self.settings, self.endpoints, &server, &inputs, {
+        let _reload = Reload::start(self.flags, &self.settings, self.engine, &server, &inputs, {
             let (again, ending) = (Arc::clone(&again), ending.clone());
             Box::new(move || {
                 again.store(true, Ordering::Release);
@@ -204,7 +204,7 @@ impl One<'_> {
     ) -> anyhow::Result<(Driver, follow::Follower)> {
         let other = OtherHns::open(self.at, "proxy")?.context("there is no HNS")?;
         let pattern = self.pattern()?;
-        let mut config = config(&self.settings, self.endpoints);
+        let mut config = config(&self.settings, self.engine);
         match startup::look(&*other.actor("proxy"), &pattern) {
             startup::State::Found(name) => startup::settle(&mut config, &pattern, &name),
             // It was there a moment ago; the proxy waits for one of an exact name by itself.
@@ -228,9 +228,9 @@ impl One<'_> {
 }
 
 /// The engine's settings; the network is put in when it is found.
-fn config(settings: &ProxySettings, endpoints: &[String]) -> Config {
+fn config(settings: &ProxySettings, engine: &EngineArgs) -> Config {
     let family = settings.node_ip.map_or(IpFamily::V4, IpFamily::of);
-    Config { pass_time: Some(PASS_TIME), ..engine::config(settings, endpoints, family) }
+    Config { pass_time: Some(PASS_TIME), ..engine::config(settings, engine, family) }
 }
 
 /// Tells the loop when the host's interfaces change.

@@ -42,7 +42,7 @@ pub(super) fn run(command: &PlanCommand) -> anyhow::Result<Exit> {
         node: &command.node,
         hns: &HnsAt::or_default(command.hns.hns.as_ref(), &command.node),
         settings,
-        source_vip_endpoints: &command.flags.source_vip_endpoint,
+        engine: Some(&command.flags.engine),
     };
     // Setting the node up writes; a copy of the state takes that, so that the state itself stays as it is.
     let copy = match &command.node.state {

@@ -90,7 +90,7 @@ fn asked<'a>(command: &'a ProxyCommand, hns: &'a HnsAt) -> Asked<'a> {
         node: &command.node,
         hns,
         settings: command.flags.settings(),
-        source_vip_endpoints: &command.flags.source_vip_endpoint,
+        engine: Some(&command.flags.engine),
     }
 }
 

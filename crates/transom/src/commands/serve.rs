@@ -45,7 +45,7 @@ pub(super) fn run(command: &HnsServe) -> anyhow::Result<Exit> {
         node: &command.node,
         hns: &HnsAt::Emulated,
         settings: None,
-        source_vip_endpoints: &[],
+        engine: None,
     };
     let hns = if command.manifests.is_empty() {
         asked.open_hns(asked.profile(None), None)?

@@ -67,7 +67,7 @@ fn look(
         node,
         hns: &HnsAt::Emulated,
         settings: None,
-        source_vip_endpoints: &[],
+        engine: None,
     };
     // What is shown depends on the cluster and the build; a stored HNS is not opened for it, nor written.
     let mut session = asked.session_at(None, |hcn| Arc::new(DryRun::new(hcn)) as Arc<dyn Hcn>)?;

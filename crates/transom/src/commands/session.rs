@@ -24,6 +24,7 @@ use super::live_cluster::engine;
 use super::node_hns::{NodeHns, OtherHns};
 use crate::cli::hns_at::HnsAt;
 use crate::cli::inputs::{self, InputOptions, NetworkType, NodeArgs};
+use crate::cli::kube_proxy::EngineArgs;
 use crate::cli::values::ManifestPath;
 use crate::exit::Exit;
 use crate::paths;
@@ -40,8 +41,8 @@ pub(super) struct Asked<'a> {
     pub(super) hns: &'a HnsAt,
     /// What the flags and a configuration file say.
     pub(super) settings: Option<&'a ProxySettings>,
-    /// Names of HNS endpoints whose address is the source VIP.
-    pub(super) source_vip_endpoints: &'a [String],
+    /// What kube-proxy has no flags for.
+    pub(super) engine: Option<&'a EngineArgs>,
 }
 
 /// The cluster as read, before anything is done with it.
@@ -311,14 +312,14 @@ impl Asked<'_> {
         // The emulated host's range, so that its last blocks can be kept for DNS.
         let range = DynamicPorts::default().tcp;
         let dynamic_ports = Some(u32::from(range.end() - range.start()) + 1);
-        let Some(settings) = self.settings else {
+        let (Some(settings), Some(engine)) = (self.settings, self.engine) else {
             return Config { network_name: spec.network_name.clone(), dynamic_ports, ..Config::default() };
         };
         let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
         Config {
             network_name: spec.network_name.clone(),
             dynamic_ports,
-            ..engine::config(settings, self.source_vip_endpoints, family)
+            ..engine::config(settings, engine, family)
         }
     }
 }

@@ -35,7 +35,7 @@ impl Simulated {
             node,
             hns: &HnsAt::Emulated,
             settings: None,
-            source_vip_endpoints: &[],
+            engine: None,
         };
         let loaded = asked.load()?;
         let kind = asked.kind();

@@ -16,7 +16,7 @@ use proxyd::http::Server;
 use proxyd::http::site::Site;
 
 use super::site;
-use crate::cli::kube_proxy::KubeProxyArgs;
+use crate::cli::kube_proxy::{EngineArgs, KubeProxyArgs};
 use crate::commands::configuration;
 use crate::paths;
 
@@ -32,7 +32,7 @@ pub(super) struct Reload {
 struct Follow {
     flags: Arc<Mutex<KubeProxyArgs>>,
     now: ProxySettings,
-    endpoints: Vec<String>,
+    engine: EngineArgs,
     site: Arc<Site>,
     addresses: Box<dyn Fn(&ProxySettings) + Send>,
     inputs: Sender<Input>,
@@ -44,7 +44,7 @@ impl Reload {
     pub(super) fn start(
         flags: &Arc<Mutex<KubeProxyArgs>>,
         settings: &ProxySettings,
-        endpoints: &[String],
+        engine: &EngineArgs,
         server: &Server,
         inputs: &Sender<Input>,
         again: Box<dyn Fn() + Send>,
@@ -71,7 +71,7 @@ impl Reload {
         let mut follow = Follow {
             flags: Arc::clone(flags),
             now: settings.clone(),
-            endpoints: endpoints.to_vec(),
+            engine: engine.clone(),
             site: Arc::clone(server.site()),
             addresses: Box::new(move |settings| handle.set_addresses(site::addresses(settings))),
             inputs: inputs.clone(),
@@ -124,7 +124,7 @@ impl Follow {
         }
         self.site.set_health(site::health(&self.now));
         (self.addresses)(&self.now);
-        let config = super::config(&self.now, &self.endpoints);
+        let config = super::config(&self.now, &self.engine);
         for input in [
             Input::Config(Box::new(config)),
             Input::PrimaryAddress(self.now.node_ip),
