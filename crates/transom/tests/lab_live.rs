@@ -74,6 +74,7 @@ impl Live {
         let start = || {
             Command::new(env!("CARGO_BIN_EXE_transom"))
                 .args(["proxy", "--hostname-override", "win-1", "--network-name", "vxlan0", "--enable-dsr"])
+                .args(["--hns-parallel-calls", "4"])
                 .args(["--iptables-sync-period", "1s", "--iptables-min-sync-period", "20ms", "--hns", &hns])
                 .arg("--kubeconfig")
                 .arg(&kubeconfig)
