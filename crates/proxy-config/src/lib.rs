@@ -23,7 +23,6 @@ pub mod changes;
 pub mod defaults;
 mod document;
 mod duration;
-pub mod families;
 pub mod flags;
 pub mod gates;
 mod near;

@@ -14,8 +14,9 @@ use services::IpFamily;
 pub struct Config {
     /// The HNS network (`--network-name`, `KUBE_NETWORK`).
     pub network_name: String,
-    /// `--source-vip`: the address overlay load balancers translate the source to.
-    pub source_vip: Option<IpAddr>,
+    /// `--source-vip`: the address overlay load balancers translate the source to; of several, the first of the node's primary
+    /// family.
+    pub source_vips: Vec<IpAddr>,
     /// `--source-vip-endpoint`: HNS endpoints whose address is used when there is no `--source-vip`, in order.
     pub source_vip_endpoints: Vec<String>,
     /// `--enable-dsr`: direct server return on ClusterIP load balancers.
@@ -52,7 +53,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             network_name: String::new(),
-            source_vip: None,
+            source_vips: Vec::new(),
             source_vip_endpoints: vec!["Calico_ep".to_owned(), "source_vip".to_owned()],
             enable_dsr: false,
             root_endpoint_name: "cbr0".to_owned(),

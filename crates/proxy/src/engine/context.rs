@@ -34,7 +34,7 @@ impl Proxy {
                 },
             ));
         }
-        if !overlay && self.config.source_vip.is_some() {
+        if !overlay && !self.config.source_vips.is_empty() {
             conditions.push(ProxyCondition::new(
                 ConditionReason::SourceVipUnused,
                 "--source-vip has no use on this network: only an overlay needs a source VIP".to_owned(),

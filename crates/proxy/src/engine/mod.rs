@@ -258,7 +258,7 @@ impl Proxy {
     /// Changes settings; everything that depends on them follows at the next pass.
     pub fn set_config(&mut self, config: Config) {
         let network_changed = config.network_name != self.config.network_name;
-        if config.source_vip != self.config.source_vip
+        if config.source_vips != self.config.source_vips
             || config.source_vip_endpoints != self.config.source_vip_endpoints
         {
             if let Some((id, _)) = self.source_vip.take() {

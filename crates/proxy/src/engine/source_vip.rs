@@ -63,7 +63,7 @@ impl Proxy {
     }
 
     fn find_source_vip(&mut self, pass: &mut Pass) -> Result<(Guid, IpAddr), String> {
-        if let Some(address) = self.config.source_vip {
+        if let Some(address) = self.told_source_vip() {
             return self.given_source_vip(address, pass);
         }
         let names = self.config.source_vip_endpoints.clone();
@@ -87,6 +87,13 @@ impl Proxy {
             }
         }
         self.make_source_vip(None, pass)
+    }
+
+    /// The address that the settings give, if possible one of the node's primary family.
+    fn told_source_vip(&self) -> Option<IpAddr> {
+        let primary = self.node.primary_family();
+        let given = &self.config.source_vips;
+        given.iter().find(|&&address| IpFamily::of(address) == primary).or_else(|| given.first()).copied()
     }
 
     fn given_source_vip(&mut self, address: IpAddr, pass: &mut Pass) -> Result<(Guid, IpAddr), String> {
@@ -228,7 +235,7 @@ impl Proxy {
         let id = self.derived(SOURCE_VIP_KEY);
         self.observed.doubt(id);
         pass.failed(format!("{what} the source VIP's endpoint"), error);
-        match self.config.source_vip {
+        match self.told_source_vip() {
             Some(address) => format!("cannot {what} the source VIP's endpoint with {address}: {error}"),
             None => format!("cannot {what} the source VIP's endpoint: {error}"),
         }

@@ -87,7 +87,7 @@ fn config(short: &ShortConfig) -> Config {
     };
     Config {
         network_name: "net".to_owned(),
-        source_vip: short.source_vip.as_deref().map(address),
+        source_vips: short.source_vip.iter().flat_map(|text| text.split(',')).map(address).collect(),
         source_vip_endpoints: short.source_vip_endpoints.clone().unwrap_or(default.source_vip_endpoints),
         enable_dsr: short.enable_dsr,
         forward_health_check_vip: short.forward_health_check_vip,

@@ -229,8 +229,7 @@ impl One<'_> {
 
 /// The engine's settings; the network is put in when it is found.
 fn config(settings: &ProxySettings, engine: &EngineArgs) -> Config {
-    let family = settings.node_ip.map_or(IpFamily::V4, IpFamily::of);
-    Config { pass_time: Some(PASS_TIME), ..engine::config(settings, engine, family) }
+    Config { pass_time: Some(PASS_TIME), ..engine::config(settings, engine) }
 }
 
 /// Tells the loop when the host's interfaces change.

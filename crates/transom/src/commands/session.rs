@@ -315,12 +315,7 @@ impl Asked<'_> {
         let (Some(settings), Some(engine)) = (self.settings, self.engine) else {
             return Config { network_name: spec.network_name.clone(), dynamic_ports, ..Config::default() };
         };
-        let family = spec.addresses.first().map_or(IpFamily::V4, |&address| IpFamily::of(address));
-        Config {
-            network_name: spec.network_name.clone(),
-            dynamic_ports,
-            ..engine::config(settings, engine, family)
-        }
+        Config { network_name: spec.network_name.clone(), dynamic_ports, ..engine::config(settings, engine) }
     }
 }
 

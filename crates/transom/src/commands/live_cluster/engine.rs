@@ -3,14 +3,13 @@
 use proxy::{Config, NodePortAddresses};
 use proxy_config::ProxySettings;
 use proxy_config::settings::NodePortAddresses as Said;
-use services::IpFamily;
 
 use crate::cli::kube_proxy::EngineArgs;
 
-/// The engine's settings for a primary family. The network's name, which may be a pattern, is put in when the network is found.
-pub(in crate::commands) fn config(settings: &ProxySettings, engine: &EngineArgs, family: IpFamily) -> Config {
+/// The engine's settings. The network's name, which may be a pattern, is put in when the network is found.
+pub(in crate::commands) fn config(settings: &ProxySettings, engine: &EngineArgs) -> Config {
     Config {
-        source_vip: settings.source_vips.iter().find(|&address| IpFamily::of(address) == family),
+        source_vips: settings.source_vips.iter().collect(),
         source_vip_endpoints: engine.source_vip_endpoint.clone(),
         parallel_calls: engine.hns_parallel_calls.into(),
         verify_writes: engine.hns_verify_writes,
@@ -47,7 +46,7 @@ mod tests {
         let sources =
             Sources { file: None, flags: &Flags::default(), kube_network: None, host_name: "win-1" };
         let settings = sources.resolve().expect("the defaults are right").settings;
-        config(&settings, &line.engine, IpFamily::V4)
+        config(&settings, &line.engine)
     }
 
     #[test]
