@@ -70,15 +70,15 @@ impl Proxy {
     /// load balancers. Returns where it stopped because the time was over.
     fn converge_window(&mut self, window: &[(u8, Frontend)], pass: &mut Pass) -> Option<(u8, Frontend)> {
         let end = pass.shares.map(|(balancers, _)| balancers).filter(|_| self.is_parallel());
-        let (relisted, mut crowded) = (pass.relisted, FxHashSet::default());
-        if self.is_parallel() {
-            crowded = self.make_endpoints(window, end, pass);
-            if end.is_some_and(|end| self.clock.now() >= end) {
-                return window.first().copied();
-            }
-        }
-        let (mut writes, mut replacements) = (Vec::new(), Vec::new());
+        let relisted = pass.relisted;
+        let crowded =
+            if self.is_parallel() { self.make_endpoints(window, end, pass) } else { FxHashSet::default() };
+        let (mut writes, mut replacements, mut left) = (Vec::new(), Vec::new(), FxHashSet::default());
         for &(rank, frontend) in window {
+            if end.is_some_and(|end| self.clock.now() >= end) {
+                left.insert(frontend);
+                continue;
+            }
             if crowded.contains(&frontend) {
                 self.unfinished = true;
                 continue;
@@ -98,10 +98,10 @@ impl Proxy {
         let hcn = Arc::clone(&self.hcn);
         let answers = self.together(&writes, end, |(_, write)| write.call(&*hcn));
         pass.creating.clear();
-        let (mut stopped, mut done) = (None, Vec::new());
+        let mut done = Vec::new();
         for ((entry, write), answer) in writes.into_iter().zip(answers) {
             let Some(answer) = answer else {
-                stopped.get_or_insert(entry);
+                left.insert(entry.1);
                 continue;
             };
             if self.written(*write, answer, pass) == Step::Done {
@@ -114,7 +114,7 @@ impl Proxy {
                 break;
             }
             if end.is_some_and(|end| self.clock.now() >= end) {
-                stopped.get_or_insert(entry);
+                left.insert(entry.1);
             } else if self.replace(*replacement, pass) == Step::Done {
                 done.push(entry);
             }
@@ -126,7 +126,7 @@ impl Proxy {
                 self.pending.remove(&entry);
             }
         }
-        stopped.filter(|_| !pass.down)
+        window.iter().find(|(_, frontend)| !pass.down && left.contains(frontend)).copied()
     }
 
     /// What is pending, in the order in which it is tried: what nobody wants any more, which only becomes known as such; what

@@ -184,6 +184,10 @@ impl Proxy {
         let mut crowded = FxHashSet::default();
         let most = if until.is_some() { ENDPOINTS_AT_ONCE } else { usize::MAX };
         for &(_, frontend) in frontends {
+            // What is in doubt is read first, which takes its time.
+            if until.is_some_and(|until| self.clock.now() >= until) {
+                break;
+            }
             let Some((_, wanted)) = self.winner(frontend) else { continue };
             if !self.backoff.is_due(&Retryable::Frontend(frontend), pass.now) {
                 continue;

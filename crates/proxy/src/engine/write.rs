@@ -65,6 +65,7 @@ impl Proxy {
     /// Writes a load balancer now.
     pub(super) fn write(&mut self, write: Write, pass: &mut Pass) -> Step {
         let answer = write.call(&*self.hcn);
+        pass.creating.clear();
         self.written(write, answer, pass)
     }
 
