@@ -121,7 +121,7 @@ impl Kind {
 
     /// The object of a bookmark, without `kind` and `apiVersion`. Upstream writes the type's zero value.
     pub(crate) fn bookmark(&self, revision: u64, initial_events_end: bool) -> Map<String, Value> {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_events_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

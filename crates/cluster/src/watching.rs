@@ -228,9 +228,17 @@ where
         loop {
             let silence = self.patience.silence(known.bookmarks);
             let Ok(next) = tokio::time::timeout(silence, stream.next()).await else {
-                // A server may cease to send any.
-                known.bookmarks = false;
-                return Err(Failure::silent(silence));
+                if !std::mem::take(&mut known.bookmarks) {
+                    return Err(Failure::silent(silence));
+                }
+                // A suspicion and no failure: where nothing happens in the whole cluster there are no bookmarks either.
+                tracing::debug!(
+                    kind = self.resource.name(),
+                    ?silence,
+                    "The watch is silent; beginning another"
+                );
+                known.listed = None;
+                return Ok(lived);
             };
             let Some(event) = next else {
                 // A streaming list that ends before its end is none.

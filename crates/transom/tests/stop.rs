@@ -6,25 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-const CLUSTER: &str = r"
-apiVersion: v1
-kind: Node
-metadata: {name: win, labels: {kubernetes.io/os: windows}}
-spec: {podCIDR: 10.50.1.0/24}
-status: {addresses: [{type: InternalIP, address: 192.0.2.11}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {clusterIP: 10.60.0.20, ports: [{port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{port: 8080}]
-endpoints: [{addresses: [10.50.2.5], nodeName: lin}]
-";
+const CLUSTER: &str = include_str!("../testdata/small-cluster.yaml");
 
 /// A proxy that is killed when a test fails.
 struct Proxy(Option<Child>);

@@ -122,7 +122,10 @@ impl ListOptions {
         // A server without streaming lists does not know the parameter, so it does not see it.
         let given = call.parameter("sendInitialEvents").is_some();
         let initial_events = (given && streaming).then(|| call.flag("sendInitialEvents"));
-        let version = Version::read(call)?;
+        // A watch that begins nowhere is a failure of the server, as in upstream.
+        let version = Version::read(call).map_err(|status| {
+            if watch { Status { code: 500, reason: String::new(), ..status } } else { status }
+        })?;
 
         let causes = if watch {
             watch_causes(version_match, initial_events, token.is_some())
@@ -177,9 +180,9 @@ fn watch_causes(version_match: Option<&str>, initial_events: Option<bool>, conti
         if version_match != "NotOlderThan" {
             causes.push(unsupported(version_match, "\"NotOlderThan\""));
         }
-        if continued {
-            causes.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
-        }
+    }
+    if continued {
+        causes.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
     }
     causes
 }
@@ -202,12 +205,12 @@ fn list_causes(
             causes.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
         }
         if !matches!(version_match, "Exact" | "NotOlderThan") {
-            causes.push(unsupported(version_match, "\"Exact\", \"NotOlderThan\""));
+            causes.push(unsupported(version_match, "\"Exact\", \"NotOlderThan\", \"\""));
         }
         if version_match == "Exact" && version == Version::Any {
             causes.push(forbidden(
                 MATCH,
-                "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             ));
         }
     }

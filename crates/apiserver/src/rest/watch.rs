@@ -40,6 +40,7 @@ pub(super) fn answer(server: &Arc<Server>, kind: &'static Kind, asked: Asked) ->
         server: Arc::clone(server),
         kind,
         namespace: asked.call.namespace.clone(),
+        name: asked.call.name.clone(),
         prefix: prefix(kind, &asked.call.namespace),
         selection: options.selection.clone(),
         bookmarks: options.bookmarks && !asked.plan.no_bookmarks,
@@ -50,7 +51,7 @@ pub(super) fn answer(server: &Arc<Server>, kind: &'static Kind, asked: Asked) ->
     };
     // Before the answer, so that whatever is written once the client has it comes as an event.
     let start = watch.start(&options);
-    tokio::spawn(watch.run(start, options.initial_events == Some(true)));
+    tokio::spawn(watch.run(start));
     Ok(Reply::stream(receiver))
 }
 
@@ -73,6 +74,8 @@ struct Watch {
     server: Arc<Server>,
     kind: &'static Kind,
     namespace: String,
+    /// Only the object of this name; blank: all.
+    name: String,
     prefix: String,
     selection: Selection,
     bookmarks: bool,
@@ -95,7 +98,7 @@ impl Drop for Listed {
 }
 
 impl Watch {
-    async fn run(mut self, start: Start, streaming: bool) {
+    async fn run(mut self, start: Start) {
         // Subscribed before the first look at the store, so that no change is overslept.
         let mut revisions = self.server.store.subscribe();
         self.server.activity.watch_opened(OpenWatch {
@@ -106,7 +109,8 @@ impl Watch {
             through: 0,
         });
         let _listed = Listed { server: Arc::clone(&self.server), request: self.request };
-        let Ok(mut cursor) = self.begin(start, streaming).await else { return };
+        let Ok(mut cursor) = self.begin(start).await else { return };
+        let mut told = cursor;
         let mut bookmark_at = self.next_bookmark();
         loop {
             revisions.mark_unchanged();
@@ -121,6 +125,7 @@ impl Watch {
                         if self.tell(change).await.is_err() {
                             return;
                         }
+                        told = change.revision;
                     }
                     cursor = through;
                     self.server.activity.watch_through(self.request, cursor);
@@ -135,9 +140,11 @@ impl Watch {
                 // Before the changes, which may never cease.
                 () = self.server.time.until(self.deadline) => return,
                 () = self.server.time.until(bookmark_at) => {
-                    if self.bookmark(cursor, false).await.is_err() {
+                    // Where nothing has happened, in any kind, there is nothing to say.
+                    if cursor > told && self.bookmark(cursor, false).await.is_err() {
                         return;
                     }
+                    told = cursor;
                     bookmark_at = self.next_bookmark();
                 }
                 // The sender lives in the store, which lives in the server.
@@ -169,7 +176,7 @@ impl Watch {
     }
 
     /// What comes before the changes; returns the resource version after which these begin.
-    async fn begin(&mut self, start: Start, streaming: bool) -> Result<u64, Over> {
+    async fn begin(&mut self, start: Start) -> Result<u64, Over> {
         self.outlet.faults().await?;
         let start = match start {
             Start::NotYet(revision) => match reached(&self.server, revision).await {
@@ -183,9 +190,8 @@ impl Watch {
                 for object in objects {
                     self.event("ADDED", &object).await?;
                 }
-                if streaming {
-                    self.bookmark(revision, true).await?;
-                }
+                // Also where the objects were not asked for in so many words.
+                self.bookmark(revision, true).await?;
                 Ok(revision)
             }
             Start::After(revision) | Start::NotYet(revision) => Ok(revision),
@@ -199,6 +205,7 @@ impl Watch {
 
     fn wants(&self, object: &Object) -> bool {
         (self.prefix.is_empty() || object.namespace == self.namespace)
+            && (self.name.is_empty() || object.name == self.name)
             && self.selection.labels.matches(&object.labels)
             && self.selection.fields.matches(&object.namespace, &object.name, &object.fields)
     }

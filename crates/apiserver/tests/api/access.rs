@@ -114,7 +114,7 @@ async fn rights() {
     ]);
     for (who, method, path, wanted) in [
         (&jane, "GET", "/api/v1/services", 200),
-        (&jane, "GET", "/api/v1/services?watch=1&timeoutSeconds=-1&resourceVersion=abc", 400),
+        (&jane, "GET", "/api/v1/services?watch=1&timeoutSeconds=-1&resourceVersion=abc", 500),
         (&jane, "GET", "/api/v1/namespaces/x/services/web", 403),
         (&jane, "GET", "/apis/discovery.k8s.io/v1/endpointslices", 200),
         (&jane, "GET", "/api/v1/nodes", 403),

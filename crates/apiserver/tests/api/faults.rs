@@ -225,14 +225,14 @@ async fn a_watch_that_falls_silent() {
     let gate = Gate::new();
     server
         .faults()
-        .add(Rule::new(Match::of("watch", "services"), Effect::Silent { after: 3, until: gate.clone() }));
+        .add(Rule::new(Match::of("watch", "services"), Effect::Silent { after: 4, until: gate.clone() }));
     let mut events = watch(&server, false).await;
-    assert_eq!(events.shorts(3).await, ["ADDED a", "ADDED b", "ADDED c"]);
+    assert_eq!(events.shorts(4).await, ["ADDED a", "ADDED b", "ADDED c", "BOOKMARK initial-events-end"]);
     apply(&server, &service("d"));
     // Neither events nor bookmarks nor its end come.
     time.advance(Duration::from_hours(2));
     let noted = server.activity().requests().pop().unwrap();
-    assert_eq!((noted.events, noted.ended), (3, false));
+    assert_eq!((noted.events, noted.ended), (4, false));
     tokio::select! {
         biased;
         event = events.next() => panic!("{event:?}"),

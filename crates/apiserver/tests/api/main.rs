@@ -7,6 +7,7 @@ mod client;
 mod discovery;
 mod faults;
 mod lists;
+mod recorded;
 mod selectors;
 mod store;
 mod walk;

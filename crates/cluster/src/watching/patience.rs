@@ -10,7 +10,8 @@ pub struct Patience {
     pub lasts: u32,
     /// How much later the end may come, and how much sooner for it to be that of the watch's time.
     pub grace: Duration,
-    /// How long a server may be silent that is known to send bookmarks. kube-apiserver sends one every minute or so, up to 75 s apart.
+    /// How long a server may be silent that is known to send bookmarks, before another watch is begun in place of this one.
+    /// kube-apiserver sends one every minute or so, up to 75 s apart, if anything has happened in the cluster.
     pub quiet: Duration,
 }
 
