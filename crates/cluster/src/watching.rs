@@ -84,6 +84,8 @@ struct Known {
     listed: Option<HashSet<Key>>,
     /// From where changes are followed; none: everything must be listed.
     version: Option<String>,
+    /// The server has said that it no longer knows the version; the next time that is a failure, lest it is asked without end.
+    forgotten: bool,
     /// The server sends bookmarks, beside the one that ends a list.
     bookmarks: bool,
     /// Something has failed since, or a watch has ended before its time: the server may not be what it was.
@@ -104,6 +106,7 @@ where
             let begun = tokio::time::Instant::now();
             match self.follow(&mut known).await {
                 Ok(lived) => {
+                    known.forgotten = false;
                     // kube passes the death of a server on as a watch's end.
                     known.doubted |= self.patience.is_early(begun.elapsed());
                     if lived {
@@ -125,6 +128,16 @@ where
                             "The API server has no streaming lists; reading in chunks"
                         );
                         self.streaming = false;
+                    }
+                    Verdict::Again if failure.is_expired() && known.version.is_some() && !known.forgotten => {
+                        // What an API server does that has started anew or had much to do; the list tells what was missed.
+                        tracing::info!(
+                            kind = self.resource.name(),
+                            reason = failure.text,
+                            "The API server has forgotten where the watch was; reading everything anew"
+                        );
+                        known.version = None;
+                        known.forgotten = true;
                     }
                     verdict => {
                         if failure.is_expired() {

@@ -187,6 +187,26 @@ fn a_server_that_was_replaced_unseen_is_found_out() {
     }
 }
 
+#[test]
+fn a_server_that_has_forgotten_is_asked_for_everything_and_the_next_time_it_is_a_failure() {
+    for (times, failures) in [(1, 0), (2, 1), (3, 2)] {
+        let rig = shop();
+        rig.server.features().set_streaming_lists(false);
+        let expired = Effect::ErrorEvent { after: 0, status: Status::expired(1, 5) };
+        // The first watch is refused, as it asks for a list.
+        let rule = Rule::new(Match::of("watch", "services"), expired).skip(1).times(times);
+        let rule = rig.server.faults().add(rule);
+        let source = rig.source();
+        source.until_status("a watch stands at last", |status| {
+            status.resources.get(&Resource::Services).is_some_and(|of| u64::from(of.lists) == times + 1)
+        });
+        rig.apply(&service("s21", "10.96.1.21"));
+        agrees(&rig, &source);
+        assert_eq!(rig.server.faults().hits(rule), times);
+        assert_eq!(source.status(Resource::Services).failures, failures, "{times} times");
+    }
+}
+
 /// Something on the way has forgotten the connection: no end comes, and nothing else.
 #[test]
 fn a_watch_that_is_silent_is_taken_for_dead() {

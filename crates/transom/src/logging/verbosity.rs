@@ -12,7 +12,35 @@ use tracing::{Level, Metadata};
 const FOREIGN_FROM: u8 = 8;
 
 /// The crates that `-v` speaks of; all others are libraries of others.
-const OWN: &[&str] = &["hcn", "hcn_conformance", "hns", "proxy", "services", "transom"];
+const OWN: &[&str] = &[
+    "apiserver",
+    "cluster",
+    "computenetwork",
+    "hcn",
+    "hcn_abi",
+    "hcn_conformance",
+    "hcn_dll",
+    "hcn_fake_dll",
+    "hcn_windows",
+    "hns",
+    "hnsd",
+    "lab",
+    "manifest_check",
+    "node",
+    "proxy",
+    "proxy_config",
+    "proxyd",
+    "services",
+    "transom",
+    "vfp",
+    "vfpctrl",
+    "vmcompute",
+    "wire",
+];
+
+/// Libraries whose every failure comes back as an error that is told by who called them, once: what they say beside it, at each
+/// try anew, is for those who look for it.
+const ECHOES: &[&str] = &["kube_client"];
 
 /// How much is logged, everywhere and in single modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,8 +67,12 @@ impl Verbosity {
         if let Some(module) = self.modules.iter().find(|module| module.fits(target, file)) {
             return level(module.verbosity);
         }
-        let own = OWN.contains(&target.split("::").next().unwrap_or_default());
-        if own || self.everywhere >= FOREIGN_FROM { level(self.everywhere) } else { LevelFilter::WARN }
+        let name = target.split("::").next().unwrap_or_default();
+        match () {
+            () if self.everywhere >= FOREIGN_FROM || OWN.contains(&name) => level(self.everywhere),
+            () if ECHOES.contains(&name) => LevelFilter::OFF,
+            () => LevelFilter::WARN,
+        }
     }
 }
 
@@ -174,6 +206,35 @@ mod tests {
         for (pattern, text, fits) in table {
             assert_eq!(glob(pattern, text), fits, "{pattern} on {text}");
         }
+    }
+
+    /// A crate that is not named would be as quiet as a library of others.
+    #[test]
+    fn every_crate_of_the_workspace_is_an_own_one() {
+        let crates = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).expect("the crates");
+        for folder in crates {
+            let name = folder.expect("a folder").file_name().to_string_lossy().replace('-', "_");
+            assert!(OWN.contains(&&*name), "{name} is not among them");
+        }
+    }
+
+    #[test]
+    fn libraries_are_as_quiet_as_they_should_be() {
+        for (verbosity, target, want) in [
+            (0, "cluster::watching", LevelFilter::INFO),
+            (0, "proxyd", LevelFilter::INFO),
+            (4, "proxyd::run", LevelFilter::DEBUG),
+            (0, "hyper::proto", LevelFilter::WARN),
+            (4, "hyper::proto", LevelFilter::WARN),
+            (0, "kube_client::client::builder", LevelFilter::OFF),
+            (8, "kube_client::client::builder", LevelFilter::TRACE),
+            (8, "hyper::proto", LevelFilter::TRACE),
+        ] {
+            let of = Verbosity { everywhere: verbosity, modules: Vec::new() };
+            assert_eq!(of.level_of(target, None), want, "{verbosity} {target}");
+        }
+        let asked = Verbosity { everywhere: 0, modules: vec!["kube_client::*=4".parse().unwrap()] };
+        assert_eq!(asked.level_of("kube_client::client", None), LevelFilter::DEBUG);
     }
 
     #[test]
