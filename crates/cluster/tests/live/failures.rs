@@ -198,7 +198,7 @@ fn a_server_that_has_forgotten_is_asked_for_everything_and_the_next_time_it_is_a
         let rule = rig.server.faults().add(rule);
         let source = rig.source();
         source.until_status("a watch stands at last", |status| {
-            status.resources.get(&Resource::Services).is_some_and(|of| u64::from(of.lists) == times + 1)
+            status.resources.get(&Resource::Services).is_some_and(|of| of.lists == times + 1)
         });
         rig.apply(&service("s21", "10.96.1.21"));
         agrees(&rig, &source);
