@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use hcn::{Guid, Hcn, Kind, Query};
 
-use super::endpoints::{EndpointRole, SOURCE_VIP_KEY};
+use super::endpoints::SOURCE_VIP_KEY;
+use super::ids::is_derived_endpoint;
 use super::{Pass, Proxy, Retryable};
 use crate::observed::EndpointOwner;
 use crate::status::{Action, Change};
@@ -196,11 +197,8 @@ impl Proxy {
 
     /// Whether an endpoint's id is one that this proxy derives for its address.
     pub(super) fn is_derived_endpoint(&self, id: Guid, addresses: &[IpAddr]) -> bool {
-        id == self.derived(SOURCE_VIP_KEY)
-            || addresses.iter().any(|&address| {
-                id == self.derived(&EndpointRole::Remote.key(address))
-                    || id == self.derived(&EndpointRole::Vip.key(address))
-            })
+        let network = self.network.as_ref().map(|network| network.id);
+        network.is_some_and(|network| is_derived_endpoint(network, id, addresses))
     }
 }
 

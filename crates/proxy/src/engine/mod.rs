@@ -16,6 +16,7 @@ mod census;
 mod cleanup;
 mod context;
 mod endpoints;
+mod ids;
 mod pool;
 mod read;
 mod source_vip;
@@ -44,6 +45,7 @@ use crate::status::{Change, Failure, ProxyCondition, Report};
 use wanted::{Claims, FrontendSet, Service};
 
 pub use census::{Census, PoolUse};
+pub use ids::{is_derived_balancer, is_derived_endpoint};
 
 /// The `Owner` that objects made by the proxy carry.
 pub const OWNER: &str = "transom";
