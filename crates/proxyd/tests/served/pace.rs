@@ -42,6 +42,8 @@ fn a_pass_that_ran_out_of_time_goes_on_at_once() {
         rig.next_pass();
         passes += 1;
     }
+    // They may have been quicker than this thread.
+    passes += rig.passes_unheard();
     assert!(passes > 3, "{passes} passes: none of them ran out of time");
     rig.end();
 }

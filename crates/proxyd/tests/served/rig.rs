@@ -167,6 +167,11 @@ impl Rig {
         self.inputs.send(input).expect("the loop listens");
     }
 
+    /// How many passes were made that nobody has waited for.
+    pub fn passes_unheard(&self) -> usize {
+        self.passes.try_iter().count()
+    }
+
     /// Waits until a pass was made that began after everything that was sent.
     pub fn pass(&self) {
         while self.passes.try_recv().is_ok() {}
