@@ -5,6 +5,62 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+/// Methods of an `Hcn` that stands between the proxy and HNS and has nothing to say to these calls: they go on to `self.inner`.
+macro_rules! pass_on {
+    ($($method:ident)*) => { $(pass_on! { @$method })* };
+    (@enumerate) => {
+        fn enumerate(&self, kind: hcn::Kind, query: &hcn::Query) -> hcn::Result<Vec<hcn::Guid>> {
+            self.inner.enumerate(kind, query)
+        }
+    };
+    (@query) => {
+        fn query(&self, kind: hcn::Kind, id: hcn::Guid, query: &hcn::Query) -> hcn::Result<String> {
+            self.inner.query(kind, id, query)
+        }
+    };
+    (@create) => {
+        fn create(
+            &self,
+            kind: hcn::Kind,
+            network: Option<hcn::Guid>,
+            id: hcn::Guid,
+            settings: &str,
+        ) -> hcn::Result<hcn::Guid> {
+            self.inner.create(kind, network, id, settings)
+        }
+    };
+    (@modify) => {
+        fn modify(&self, kind: hcn::Kind, id: hcn::Guid, settings: &str) -> hcn::Result<()> {
+            self.inner.modify(kind, id, settings)
+        }
+    };
+    (@delete) => {
+        fn delete(&self, kind: hcn::Kind, id: hcn::Guid) -> hcn::Result<()> {
+            self.inner.delete(kind, id)
+        }
+    };
+    (@call_v1) => {
+        fn call_v1(&self, method: hcn::api::V1Method, path: &str, body: &str) -> hcn::Result<String> {
+            self.inner.call_v1(method, path, body)
+        }
+    };
+    (@version) => {
+        fn version(&self) -> hcn::Result<hcn::Version> {
+            self.inner.version()
+        }
+    };
+    (@subscribe) => {
+        fn subscribe(&self, sink: hcn::api::NotificationSink) -> hcn::Result<hcn::api::SubscriptionId> {
+            self.inner.subscribe(sink)
+        }
+    };
+    (@unsubscribe) => {
+        fn unsubscribe(&self, subscription: hcn::api::SubscriptionId) {
+            self.inner.unsubscribe(subscription);
+        }
+    };
+}
+
 mod crash;
 mod hang;
 mod outage;

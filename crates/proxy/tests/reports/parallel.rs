@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
-use hcn::api::{NotificationSink, SubscriptionId, V1Method};
-use hcn::{Guid, HResult, Hcn, Kind, Query, Result, Version};
+use hcn::{Guid, HResult, Hcn, Kind, Result};
 use hns::Profile;
 use node::NetworkKind;
 use parking_lot::Mutex;
@@ -35,14 +34,6 @@ struct Seen {
 }
 
 impl Hcn for InFours {
-    fn enumerate(&self, kind: Kind, query: &Query) -> Result<Vec<Guid>> {
-        self.inner.enumerate(kind, query)
-    }
-
-    fn query(&self, kind: Kind, id: Guid, query: &Query) -> Result<String> {
-        self.inner.query(kind, id, query)
-    }
-
     fn create(&self, kind: Kind, network: Option<Guid>, id: Guid, settings: &str) -> Result<Guid> {
         let seen = &self.seen;
         let alone = match kind {
@@ -72,29 +63,7 @@ impl Hcn for InFours {
         result
     }
 
-    fn modify(&self, kind: Kind, id: Guid, settings: &str) -> Result<()> {
-        self.inner.modify(kind, id, settings)
-    }
-
-    fn delete(&self, kind: Kind, id: Guid) -> Result<()> {
-        self.inner.delete(kind, id)
-    }
-
-    fn call_v1(&self, method: V1Method, path: &str, body: &str) -> Result<String> {
-        self.inner.call_v1(method, path, body)
-    }
-
-    fn version(&self) -> Result<Version> {
-        self.inner.version()
-    }
-
-    fn subscribe(&self, sink: NotificationSink) -> Result<SubscriptionId> {
-        self.inner.subscribe(sink)
-    }
-
-    fn unsubscribe(&self, subscription: SubscriptionId) {
-        self.inner.unsubscribe(subscription);
-    }
+    pass_on! { enumerate query modify delete call_v1 version subscribe unsubscribe }
 }
 
 fn setup(network: NetworkKind) -> Setup {

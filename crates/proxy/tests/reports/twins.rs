@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use hcn::api::{NotificationSink, SubscriptionId, V1Method};
-use hcn::{Guid, Hcn, HcnExt, Kind, LoadBalancer, Query, Result, Version};
+use hcn::{Guid, Hcn, HcnExt, Kind, LoadBalancer, Query, Result};
 use hns::Profile;
 use parking_lot::Mutex;
 use proxy::status::ConditionReason;
@@ -56,10 +55,6 @@ impl Hcn for Mirrored {
         Ok(document.to_json())
     }
 
-    fn create(&self, kind: Kind, network: Option<Guid>, id: Guid, settings: &str) -> Result<Guid> {
-        self.inner.create(kind, network, id, settings)
-    }
-
     fn modify(&self, kind: Kind, id: Guid, settings: &str) -> Result<()> {
         if self.is_twin(kind, id).is_some() {
             self.mirror.0.lock().touched += 1;
@@ -74,21 +69,7 @@ impl Hcn for Mirrored {
         self.inner.delete(kind, id)
     }
 
-    fn call_v1(&self, method: V1Method, path: &str, body: &str) -> Result<String> {
-        self.inner.call_v1(method, path, body)
-    }
-
-    fn version(&self) -> Result<Version> {
-        self.inner.version()
-    }
-
-    fn subscribe(&self, sink: NotificationSink) -> Result<SubscriptionId> {
-        self.inner.subscribe(sink)
-    }
-
-    fn unsubscribe(&self, subscription: SubscriptionId) {
-        self.inner.unsubscribe(subscription);
-    }
+    pass_on! { create call_v1 version subscribe unsubscribe }
 }
 
 fn mirrored(profile: Profile) -> (World, Mirror) {
