@@ -2,16 +2,27 @@
 //! closed or made-up one is an error and nothing else. It must not know what the objects are.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hcn::{HResult, Result};
 use hcn_abi::Handle;
 use parking_lot::RwLock;
 
-/// The number of the first handle, and how far apart two are: as a program expects of a handle they are never NULL nor −1, and
-/// their lowest bits are free.
-const FIRST: usize = 0x1000;
+/// How far apart two handles are: their lowest bits are free, as a program expects of a handle.
 const STEP: usize = 16;
+
+/// The number of a process's first handle. It looks like a pointer of a program on 64 bits, as HNS's own handles do, and begins
+/// elsewhere in each process. So what a program may hold by mistake is not a handle by chance, whatever number of them it has
+/// opened: NULL, −1, an `int`, a socket, a handle of Windows, a handle that another process has printed.
+fn first(random: u64) -> usize {
+    const LOWEST: u64 = 1 << 44;
+    const SPREAD: u64 = LOWEST - 1;
+    let first = LOWEST | (random & SPREAD);
+    // Only 64-bit Windows has the HCN API.
+    usize::try_from(first).unwrap_or(0x1000_0000) & !(STEP - 1)
+}
 
 /// The handles of one kind of thing. One that is never closed costs some tens of bytes.
 #[derive(Debug)]
@@ -21,11 +32,14 @@ pub(crate) struct Handles<T> {
 }
 
 /// Tables share one counter, so that a handle of another table is unknown in this one.
-static COUNTER: AtomicUsize = AtomicUsize::new(FIRST);
+static COUNTER: LazyLock<AtomicUsize> = LazyLock::new(|| {
+    // The keys of `RandomState` come from the system.
+    AtomicUsize::new(first(RandomState::new().hash_one(0)))
+});
 
 impl<T> Default for Handles<T> {
     fn default() -> Self {
-        Self { things: RwLock::default(), counter: &COUNTER }
+        Self { things: RwLock::default(), counter: LazyLock::force(&COUNTER) }
     }
 }
 
@@ -82,6 +96,24 @@ mod tests {
         let later: Vec<Handle> = (0..100).map(|_| handles.open("c")).collect();
         assert!(!later.contains(&first));
         assert_eq!(handles.count(), 100);
+    }
+
+    #[test]
+    fn what_a_program_holds_by_mistake_is_no_handle_however_many_are_open() {
+        for random in [0, 1, 0x1234_5678_9ABC_DEF0, u64::MAX] {
+            let first = first(random);
+            let last = first + (STEP << 40);
+            assert_eq!(first % STEP, 0);
+            // Beyond each 32-bit number, of either sign, and below where a program's addresses end.
+            assert!(first > 1 << 40 && last < 1 << 47, "{random:#x}: {first:#x} to {last:#x}");
+        }
+        assert_ne!(first(1 << 20), first(1 << 30), "they begin elsewhere in another process");
+        let handles = Handles::default();
+        let opened: Vec<Handle> = (0..10_000).map(|_| handles.open(())).collect();
+        assert!(opened.iter().all(|handle| handle.addr() > 1 << 40), "{:?}", opened[0]);
+        for number in (0..0x20_0000).step_by(STEP) {
+            assert!(handles.get(std::ptr::without_provenance_mut(number)).is_err(), "{number:#x}");
+        }
     }
 
     #[test]

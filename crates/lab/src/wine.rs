@@ -29,6 +29,11 @@ const LOADERS: [&str; 3] = ["/usr/lib/wine/wine64", "wine64", "wine"];
 /// Wine's servers.
 const SERVERS: [&str; 3] = ["/usr/lib/wine/wineserver64", "/usr/lib/wine/wineserver", "wineserver"];
 
+/// For how long a server stays when the last program of its prefix has ended, in seconds. Debian's stays for none: each program
+/// starts one of its own, and one that starts while the server of the last is ending is thrown out ("recvmsg: Connection reset
+/// by peer").
+const LINGER: &str = "-p60";
+
 /// Why no Windows program runs.
 #[derive(Debug, thiserror::Error)]
 pub enum WineError {
@@ -102,7 +107,8 @@ impl Prefix {
         rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))
             .map_err(|errno| self.failed("locking it")(errno.into()))?;
         self.move_to(place)?;
-        if !self.is_there() {
+        let is_new = self.serve(place)?;
+        if is_new || !self.is_there() {
             let code = self.run_quietly(place, &["wineboot", "--init"])?;
             if code != 0 || !self.is_there() {
                 return Err(WineError::Boot { prefix: self.folder.clone(), code });
@@ -115,6 +121,14 @@ impl Prefix {
             self.give(&dlls.join(MISSING), MISSING)?;
         }
         Ok(())
+    }
+
+    /// Starts a server that stays for a while, if there is none; returns whether it did. What Windows starts with belongs to
+    /// it, and must be started before any program: what the first program starts would hold on to that one's output.
+    fn serve(&self, place: &Exec) -> Result<bool, WineError> {
+        let Some(server) = first(&SERVERS) else { return Ok(false) };
+        // It goes to the background once it listens. A second one ends with an error.
+        Ok(self.quietly(place, &[server.into_os_string(), LINGER.into()])? == 0)
     }
 
     /// Ends a server that was started in another network namespace than the one that programs are about to run in.
@@ -174,7 +188,11 @@ impl Prefix {
 
     fn run_quietly(&self, place: &Exec, program: &[&str]) -> Result<i32, WineError> {
         let program: Vec<OsString> = program.iter().map(OsString::from).collect();
-        let mut child = self.placed(place).spawn(&self.argv(&program), |command| {
+        self.quietly(place, &self.argv(&program))
+    }
+
+    fn quietly(&self, place: &Exec, argv: &[OsString]) -> Result<i32, WineError> {
+        let mut child = self.placed(place).spawn(argv, |command| {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         })?;
         let status = child.wait().map_err(self.failed("waiting for Wine"))?;

@@ -6,7 +6,8 @@
 
 mod wine_support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,4 +85,34 @@ fn no_argument_brings_an_export_down() {
     let summary = succeed(&mut wine(&["--hns", &hns.address()], &built("exports.exe"), &[HOSTILE_SECONDS]));
     // The program checks every HRESULT, all task memory and all handles, and ends with an error if one is wrong.
     assert!(summary.contains(" 0 wrong") && summary.contains("8 threads"), "{summary}");
+}
+
+/// The processes that serve a prefix: Wine's server works in a folder named after the prefix's device and inode.
+fn servers(prefix: &Path) -> BTreeSet<u32> {
+    let prefix = prefix.metadata().expect("the prefix is there");
+    let folder = format!("server-{:x}-{:x}", prefix.dev(), prefix.ino());
+    let works_there = |process: &u32| {
+        std::fs::read_link(format!("/proc/{process}/cwd")).is_ok_and(|cwd| cwd.ends_with(&folder))
+    };
+    let all = std::fs::read_dir("/proc").expect("there is /proc");
+    let processes = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    processes.filter(works_there).collect()
+}
+
+#[test]
+fn a_program_is_never_met_by_a_server_that_is_ending() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = lab::wine::Prefix::new(folder.path().join("wine")).expect("there is Wine");
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        let mut command = Command::new(TRANSOM);
+        command.args(["wine", "--hns", "token:/nonexistent", "--prefix"]).arg(folder.path().join("wine"));
+        command.arg("--dlls").arg(built("transom.exe").parent().expect("it is in a folder"));
+        succeed(command.args(["--", "cmd.exe", "/c", "ver"]));
+        // The one that is there when a program has ended is the one that the next finds.
+        seen.extend(servers(&folder.path().join("wine")));
+    }
+    prefix.end().expect("it ends");
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!(servers(&folder.path().join("wine")), BTreeSet::new());
 }
