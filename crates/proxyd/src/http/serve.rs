@@ -159,3 +159,6 @@ pub(crate) async fn until<F: Future<Output = ()>>(work: F, stop: &mut watch::Rec
         () = told(stop) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;
