@@ -46,6 +46,15 @@ pub enum Task {
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
     },
+    /// Run the property tests with inputs that were never tried, until one fails or all rounds are done
+    Explore {
+        /// How often
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        rounds: u64,
+        /// The seed of the first round, the next ones count on from it; by default one of chance
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Build what runs on Windows, and test it under Wine
     Windows(windows::Options),
     /// Run the benches and print their table
@@ -66,6 +75,10 @@ impl Task {
             Self::Tidy => steps.run("tidy", || tidy::run(&root)),
             Self::FuzzSmoke { iterations, seed } => {
                 steps.run("fuzz smoke", || test::fuzz_smoke(&root, iterations, seed).map(drop))
+            }
+            Self::Explore { rounds, seed } => {
+                steps.run("tools", || tools::ensure(&root, tools::Need::Everything))?;
+                steps.run("explore", || test::explore(&root, rounds, seed.unwrap_or_else(test::chance)))
             }
             Self::Windows(options) => windows::run(&root, &options, &mut steps),
             Self::Bench(options) => bench::run(&root, &options),

@@ -15,6 +15,19 @@ use crate::{tidy, tools, windows};
 /// Mutations per fuzz target in the smoke: bounded by count, so that a slow machine checks as much as a fast one.
 pub const FUZZ_ITERATIONS: u64 = 10_000;
 
+/// The seed of property tests and of the labs' chaos, unless the environment names another. What passes must pass again: a run
+/// judges a change, not the luck of a draw. Inputs of other seeds are tried by [`explore`].
+const SEED: &str = "1";
+
+/// The variables that it is told by.
+const SEEDS: [&str; 2] = [PROPERTIES, "TRANSOM_CHAOS_SEED"];
+
+/// The variable that property tests read.
+const PROPERTIES: &str = "PROPTEST_RNG_SEED";
+
+/// The packages with property tests that are worth running often.
+const EXPLORED: &[&str] = &["hcn", "hns", "proxy", "proxy-config", "services", "vfp", "wire"];
+
 /// The package with the fuzz targets and their smoke.
 const FUZZ: &str = "transom-fuzz";
 
@@ -82,6 +95,26 @@ pub fn tests(root: &Path) -> Result<String> {
     with_summary(&mut nextest(root, &format!("not package({FUZZ})")))
 }
 
+/// Runs the property tests again and again, each time with another seed, until one fails.
+pub fn explore(root: &Path, rounds: u64, seed: u64) -> Result<()> {
+    let packages: Vec<String> = EXPLORED.iter().map(|name| format!("package(={name})")).collect();
+    let filter = packages.join(" or ");
+    for round in 0..rounds {
+        let seed = seed.wrapping_add(round).to_string();
+        say(&format!("round {} of {rounds}: {PROPERTIES}={seed}", round + 1));
+        let mut command = nextest(root, &filter);
+        command.env(PROPERTIES, &seed).env("NEXTEST_STATUS_LEVEL", "fail");
+        with_summary(&mut command).with_context(|| format!("again: {PROPERTIES}={seed}"))?;
+    }
+    Ok(())
+}
+
+/// A seed that nobody has tried.
+pub fn chance() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(0)
+}
+
 /// The tests that run Windows programs under Wine.
 pub fn wine_tests(root: &Path) -> Result<String> {
     with_summary(&mut nextest(root, "binary(/^(lab_)?wine/)"))
@@ -91,7 +124,11 @@ fn nextest(root: &Path, filter: &str) -> Command {
     let profile = if in_ci() { "ci" } else { "default" };
     let color = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { "always" } else { "never" };
     let arguments = ["nextest", "run", "--workspace", "--profile", profile, "--color", color, "-E", filter];
-    cargo(root, &[&arguments, locked()].concat())
+    let mut command = cargo(root, &[&arguments, locked()].concat());
+    for variable in SEEDS.into_iter().filter(|variable| std::env::var_os(variable).is_none()) {
+        command.env(variable, SEED);
+    }
+    command
 }
 
 fn with_summary(command: &mut Command) -> Result<String> {
@@ -141,6 +178,15 @@ mod tests_of_this {
             ["", "    Starting 35 tests across 2 binaries", "        PASS [   0.011s] Summary", "Summary"]
         {
             assert_eq!(summary_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_run_has_the_same_seeds_each_time() {
+        let command = nextest(Path::new("."), "all()");
+        for variable in SEEDS {
+            let set = command.get_envs().find(|(name, _)| *name == variable).and_then(|(_, value)| value);
+            assert!(set.is_some() || std::env::var_os(variable).is_some(), "{variable}");
         }
     }
 

@@ -259,7 +259,8 @@ impl Port {
             self.expire::<A>(other.pair);
             return Room::Free;
         }
-        let theirs = common.bits & (Bits::OPENED | Bits::PAIRED) == Bits::OPENED && !common.state.is_over();
+        // Also when it has replies elsewhere: what is let through must not depend on which of the two was looked at last.
+        let theirs = other.half == 0 && common.bits.contains(Bits::OPENED) && !common.state.is_over();
         if theirs && plain && !flow.common.bits.contains(Bits::OPENED) {
             return Room::Others;
         }

@@ -538,11 +538,11 @@ impl Reference {
             });
             if let Some(other) = other.filter(|other| Some(*other) != found) {
                 let theirs = &self.connections[other];
-                if theirs.reply.is_some() {
-                    return Fate::Dropped;
-                }
-                if theirs.opened && !opened && plain {
+                let is_main = theirs.direction == way_back && theirs.main == reply;
+                if is_main && theirs.opened && !opened && plain {
                     one_way = true;
+                } else if theirs.reply.is_some() {
+                    return Fate::Dropped;
                 } else {
                     self.connections.remove(other);
                     found = found.map(|at| if other < at { at - 1 } else { at });
