@@ -6,16 +6,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
+use crate::client;
+
 /// Where a pod finds its token and its cluster's certificate authority.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(15);
 
 /// Finds a file that a configuration names: in a HostProcess container its files may lie below a mount point.
 pub type Resolve = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
@@ -107,17 +105,16 @@ impl Connection {
         if let Some(master) = &self.master {
             config.cluster_url = address("--master", master)?;
         }
-        config.connect_timeout = Some(CONNECT);
         let agent = http::HeaderValue::from_str(&self.user_agent)
             .map_err(|error| ConnectError::Client(format!("user agent {:?}: {error}", self.user_agent)))?;
         config.headers.push((http::header::USER_AGENT, agent));
         Ok(config)
     }
 
-    /// A client. It asks again by itself when the server says that it is busy, no sooner than the server tells (429, 503, 504).
+    /// A client. It hands each answer on at once; when the server asks to be left alone (`Retry-After`) the next request waits.
     pub async fn client(&self) -> Result<Client, ConnectError> {
         let config = self.config().await?;
-        Client::try_from(config).map_err(|error| ConnectError::Client(chain(&error)))
+        client::client(config).map_err(|error| ConnectError::Client(chain(&error)))
     }
 
     async fn of_file(&self, path: &Path) -> Result<Config, ConnectError> {

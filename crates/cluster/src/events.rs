@@ -13,6 +13,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
 
+use crate::connect::chain;
+
 /// Who reports, as people see it.
 const CONTROLLER: &str = "transom-proxy";
 
@@ -21,6 +23,13 @@ const BURST: u32 = 10;
 
 /// How long until one more may be.
 const REFILL: Duration = Duration::from_secs(30);
+
+/// How often one is written that the server cannot take just now, and the first pause, which doubles.
+const TRIES: u32 = 4;
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long writing one may take.
+const ANSWER: Duration = Duration::from_mins(1);
 
 /// How many wait to be written; more are left out.
 const WAITING: usize = 256;
@@ -116,8 +125,21 @@ impl Writer {
             action: note.action.clone(),
             secondary: None,
         };
-        if let Err(error) = self.publisher.publish(&event, &self.reference(&note.subject)).await {
-            tracing::warn!(%error, reason = note.reason, "An Event cannot be written");
+        let subject = self.reference(&note.subject);
+        let mut pause = AGAIN;
+        for left in (0..TRIES).rev() {
+            let written = tokio::time::timeout(ANSWER, self.publisher.publish(&event, &subject)).await;
+            let (error, may_pass) = match written {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => (chain(&error), may_pass(&error)),
+                Err(_) => (format!("no answer has come for {ANSWER:?}"), true),
+            };
+            if left == 0 || !may_pass {
+                tracing::warn!(error, reason = note.reason, "An Event cannot be written");
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
         }
     }
 
@@ -135,6 +157,14 @@ impl Writer {
             uid: (*subject == Subject::Node).then(|| self.node.clone()),
             ..ObjectReference::default()
         }
+    }
+}
+
+/// Whether the same request may succeed later: the server is busy or away.
+fn may_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        _ => true,
     }
 }
 

@@ -4,6 +4,7 @@
 //! | module | job |
 //! |---|---|
 //! | [`connect`] | kubeconfig, in-cluster settings, `--master` → a client |
+//! | `client` | the client: connections whose other end is gone are found out, a server that is busy is left alone |
 //! | [`watching`] | one kind of object: list, watch, list again, with back-off; what of it is known |
 //! | [`source`] | all kinds together, on threads of their own |
 //! | [`status`] | what is seen of the API from outside, at any moment |
@@ -15,6 +16,7 @@
 //!
 //! This crate knows the API and the records of `services`; it must not know HNS nor what is done with a change.
 
+mod client;
 pub mod connect;
 pub mod events;
 pub mod source;

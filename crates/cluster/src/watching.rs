@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, StreamExt as _};
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Api, Resource as KubeResource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use services::{Change, ObjectKind, ObjectRef};
@@ -163,30 +163,38 @@ where
         let version = match known.version.clone() {
             Some(version) => version,
             None if self.streaming => {
-                let stream = self
-                    .api
-                    .watch(&self.watch_params(true), "0")
-                    .await
-                    .map_err(|error| Failure::starting(&error))?;
+                let params = self.watch_params(true);
+                let stream = self.begun(self.api.watch(&params, "0")).await?;
                 self.board.note(self.resource, |status| status.state = State::Listing);
                 known.listed = Some(HashSet::new());
                 return self.take_events(stream, known).await;
             }
             None => self.list(known).await?,
         };
-        let stream = self
-            .api
-            .watch(&self.watch_params(false), &version)
-            .await
-            .map_err(|error| Failure::starting(&error))?;
+        let params = self.watch_params(false);
+        let stream = self.begun(self.api.watch(&params, &version)).await?;
         self.stands(known);
         self.take_events(stream, known).await
+    }
+
+    /// A watch, or why it has not begun.
+    async fn begun<T>(&self, watch: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+        let longest = self.patience.answer;
+        let begun = tokio::time::timeout(longest, watch).await;
+        begun.map_err(|_| Failure::late("watch", longest))?.map_err(|error| Failure::starting(&error))
+    }
+
+    /// A chunk of a list.
+    async fn listed(&self, params: &ListParams) -> Result<ObjectList<K>, Failure> {
+        let longest = self.patience.answer;
+        let listed = tokio::time::timeout(longest, self.api.list(params)).await;
+        listed.map_err(|_| Failure::late("list", longest))?.map_err(|error| Failure::listing(&error))
     }
 
     /// A server that was put back to an older store would never reach the version that is known: it is asked for its own.
     async fn check(&self, known: &mut Known) -> Result<(), Failure> {
         let params = ListParams { limit: Some(1), ..self.list_params() };
-        let list = self.api.list(&params).await.map_err(|error| Failure::listing(&error))?;
+        let list = self.listed(&params).await?;
         let number = |version: &Option<String>| version.as_deref().and_then(|text| text.parse::<u64>().ok());
         if let (Some(now), Some(then)) = (number(&list.metadata.resource_version), number(&known.version))
             && now < then
@@ -213,7 +221,7 @@ where
         known.listed = Some(HashSet::new());
         let mut params = ListParams { limit: Some(self.chunk), ..self.list_params() };
         loop {
-            let list = self.api.list(&params).await.map_err(|error| Failure::listing(&error))?;
+            let list = self.listed(&params).await?;
             for object in &list.items {
                 self.set(object);
                 if let Some(listed) = &mut known.listed {

@@ -70,6 +70,12 @@ impl Failure {
         Self { text, retry_after: Duration::ZERO, code: None, starting: false }
     }
 
+    /// A request has not been answered for longer than it may take.
+    pub(super) fn late(what: &str, waited: Duration) -> Self {
+        let text = format!("{what}: no answer has come for {waited:?}");
+        Self { text, retry_after: Duration::ZERO, code: None, starting: false }
+    }
+
     /// An answer without a version.
     pub(super) fn without_version() -> Self {
         let text = "an answer of the server has no metadata.resourceVersion; is it an API server?".to_owned();

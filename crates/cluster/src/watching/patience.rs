@@ -1,5 +1,5 @@
-//! How long a watch may be silent before its connection is taken for dead. Nobody says that a connection is gone when something on
-//! the way has forgotten it.
+//! How long a watch may be silent before its connection is taken for dead, and how long an answer may take. Nobody says that a
+//! connection is gone when something on the way has forgotten it, nor that a server will never answer.
 
 use std::time::Duration;
 
@@ -13,11 +13,19 @@ pub struct Patience {
     /// How long a server may be silent that is known to send bookmarks, before another watch is begun in place of this one.
     /// kube-apiserver sends one every minute or so, up to 75 s apart, if anything has happened in the cluster.
     pub quiet: Duration,
+    /// How long the answer to a list may take, and the beginning of a watch, from when it is wanted: for 30 s it may be held back
+    /// because the server has asked for that, and kube-apiserver gives up after 60 s itself.
+    pub answer: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { lasts: 290, grace: Duration::from_secs(5), quiet: Duration::from_secs(150) }
+        Self {
+            lasts: 290,
+            grace: Duration::from_secs(5),
+            quiet: Duration::from_secs(150),
+            answer: Duration::from_secs(95),
+        }
     }
 }
 

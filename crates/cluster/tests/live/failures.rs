@@ -119,6 +119,78 @@ fn a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() {
 }
 
 #[test]
+fn a_server_that_is_busy_in_plain_words_is_left_alone_for_as_long_as_it_asks() {
+    // As what limits requests in the server, or stands before it, says it: by the header alone.
+    let rig = shop();
+    rig.server.features().set_streaming_lists(false);
+    let busy = Effect::Answer(Status::of_code(429).header("Retry-After", "1"));
+    rig.server.faults().add(Rule::new(Match::of("list", "services"), busy).once());
+    let clock = hcn::time::SystemClock::default();
+    let source = rig.source();
+    source.until("Services are known", |told| told.synced.contains_key(&Resource::Services));
+    assert!(hcn::time::Clock::now(&clock) >= Duration::from_secs(1), "it has asked again too soon");
+    agrees(&rig, &source);
+}
+
+#[test]
+fn a_server_that_cannot_answer_is_told_of_at_once_and_found_soon_when_it_can() {
+    // As often as a load balancer without servers says so in a longer outage. Pauses that grew with each would last for minutes.
+    const TIMES: u64 = 40;
+    for code in [429, 503, 504] {
+        let rig = shop();
+        rig.server.features().set_streaming_lists(false);
+        let fail = Effect::Answer(Status::of_code(code));
+        let rule = rig.server.faults().add(Rule::new(Match::of("list", "services"), fail).times(TIMES));
+        let source = rig.source();
+        source.until_status("it is failing", |status| {
+            status.resources.get(&Resource::Services).is_some_and(|services| {
+                services.state == State::Failing
+                    && services.error.as_deref().is_some_and(|error| error.contains(&code.to_string()))
+            })
+        });
+        agrees(&rig, &source);
+        assert_eq!(rig.server.faults().hits(rule), TIMES, "{code}");
+        assert!(source.status(Resource::Services).failures >= TIMES, "{code}: each is told");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_connection_on_which_nothing_comes_is_probed() {
+    use std::net::SocketAddr;
+
+    let rig = shop();
+    let source = rig.source();
+    source.synced();
+    let server: SocketAddr = rig.server.address();
+    // What the kernel does about our sockets: it says which timer runs, and when it is over in hundredths of a second.
+    // https://docs.kernel.org/networking/proc_net_tcp.html
+    let port = format!("{:04X}", server.port());
+    let sockets = || -> Vec<(String, u64)> {
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel tells of its sockets");
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.filter(|row| row.len() > 5 && row[2].ends_with(&format!(":{port}")) && row[3] == "01")
+            .map(|row| {
+                let (timer, left) = row[5].split_once(':').expect("a timer");
+                (timer.to_owned(), u64::from_str_radix(left, 16).expect("a time"))
+            })
+            .collect()
+    };
+    // A watch of each kind is open. While something is under way another timer runs; then the one that probes.
+    let is_probed = |(timer, left): &(String, u64)| timer == "02" && *left <= 1_500;
+    let clock = hcn::time::SystemClock::default();
+    let end = hcn::time::Clock::now(&clock) + Duration::from_mins(1);
+    loop {
+        let now = sockets();
+        if now.len() >= 3 && now.iter().all(is_probed) {
+            break;
+        }
+        assert!(hcn::time::Clock::now(&clock) < end, "{now:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn what_happened_while_the_server_was_away_is_told_afterwards() {
     for fate in [StoreFate::Kept, StoreFate::Compacted] {
         let mut rig = shop();
@@ -204,6 +276,30 @@ fn a_server_that_has_forgotten_is_asked_for_everything_and_the_next_time_it_is_a
         agrees(&rig, &source);
         assert_eq!(rig.server.faults().hits(rule), times);
         assert_eq!(source.status(Resource::Services).failures, failures, "{times} times");
+    }
+}
+
+/// Its connections are alive, and nobody answers on them: no end comes that would tell.
+#[test]
+fn a_request_that_is_never_answered_is_a_failure() {
+    for (streaming, verb) in [(false, "list"), (true, "watch")] {
+        let rig = shop();
+        rig.server.features().set_streaming_lists(streaming);
+        let gate = Gate::new();
+        rig.server.faults().add(Rule::new(Match::of(verb, "services"), Effect::Hang(gate.clone())));
+        let answer = Duration::from_millis(300);
+        let source = Source::start(&Settings {
+            patience: Patience { answer, ..Patience::default() },
+            ..rig.settings()
+        });
+        source.until_status("it is told", |status| {
+            status.resources.get(&Resource::Services).is_some_and(|services| {
+                let error = services.error.as_deref().unwrap_or_default();
+                services.state == State::Failing && error.starts_with(verb) && error.contains("no answer")
+            })
+        });
+        gate.release();
+        agrees(&rig, &source);
     }
 }
 

@@ -3,7 +3,7 @@
 use cluster::events::{Gravity, Note, Subject};
 use k8s_openapi::api::events::v1::Event;
 
-use apiserver::{Allow, Connecting, Credential, Options, User};
+use apiserver::{Allow, Connecting, Credential, Effect, Match, Options, Rule, Status, User};
 
 use crate::rig::{NODE, Rig, Source, service, settings};
 
@@ -103,4 +103,20 @@ fn without_the_right_to_tell_everything_else_goes_on() {
     });
     rig.apply(&service("web", "10.96.0.10"));
     source.until("changes are followed", |told| !told.names(services::ObjectKind::Service).is_empty());
+}
+
+#[test]
+fn an_event_that_the_server_cannot_take_just_now_is_written_later() {
+    for effect in [
+        Effect::Answer(Status::too_many_requests(0)),
+        Effect::Answer(Status::of_code(503)),
+        Effect::CloseBeforeAnswer,
+    ] {
+        let rig = Rig::plain();
+        rig.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
+        let source = rig.source();
+        rig.server.faults().add(Rule::new(Match::of("create", "events"), effect).once());
+        assert!(source.running.recorder().expect("it runs").tell(note(web(), "Something")));
+        rig.server.activity().wait(|_| !rig.server.store().list::<Event>().is_empty());
+    }
 }
