@@ -5,6 +5,7 @@
 //! that each can be shown to fail on a bad sample; `tests/tidy.rs` runs them over the workspace as ordinary tests.
 
 pub mod bench;
+pub mod explore;
 pub mod process;
 pub mod steps;
 pub mod test;
@@ -78,7 +79,7 @@ impl Task {
             }
             Self::Explore { rounds, seed } => {
                 steps.run("tools", || tools::ensure(&root, tools::Need::Everything))?;
-                steps.run("explore", || test::explore(&root, rounds, seed.unwrap_or_else(test::chance)))
+                steps.run("explore", || explore::run(&root, rounds, seed))
             }
             Self::Windows(options) => windows::run(&root, &options, &mut steps),
             Self::Bench(options) => bench::run(&root, &options),

@@ -16,17 +16,14 @@ use crate::{tidy, tools, windows};
 pub const FUZZ_ITERATIONS: u64 = 10_000;
 
 /// The seed of property tests and of the labs' chaos, unless the environment names another. What passes must pass again: a run
-/// judges a change, not the luck of a draw. Inputs of other seeds are tried by [`explore`].
+/// judges a change, not the luck of a draw. Inputs of other seeds are tried by [`explore`](crate::explore).
 const SEED: &str = "1";
 
 /// The variables that it is told by.
 const SEEDS: [&str; 2] = [PROPERTIES, "TRANSOM_CHAOS_SEED"];
 
 /// The variable that property tests read.
-const PROPERTIES: &str = "PROPTEST_RNG_SEED";
-
-/// The packages with property tests that are worth running often.
-const EXPLORED: &[&str] = &["hcn", "hns", "proxy", "proxy-config", "services", "vfp", "wire"];
+pub(crate) const PROPERTIES: &str = "PROPTEST_RNG_SEED";
 
 /// The package with the fuzz targets and their smoke.
 const FUZZ: &str = "transom-fuzz";
@@ -95,32 +92,12 @@ pub fn tests(root: &Path) -> Result<String> {
     with_summary(&mut nextest(root, &format!("not package({FUZZ})")))
 }
 
-/// Runs the property tests again and again, each time with another seed, until one fails.
-pub fn explore(root: &Path, rounds: u64, seed: u64) -> Result<()> {
-    let packages: Vec<String> = EXPLORED.iter().map(|name| format!("package(={name})")).collect();
-    let filter = packages.join(" or ");
-    for round in 0..rounds {
-        let seed = seed.wrapping_add(round).to_string();
-        say(&format!("round {} of {rounds}: {PROPERTIES}={seed}", round + 1));
-        let mut command = nextest(root, &filter);
-        command.env(PROPERTIES, &seed).env("NEXTEST_STATUS_LEVEL", "fail");
-        with_summary(&mut command).with_context(|| format!("again: {PROPERTIES}={seed}"))?;
-    }
-    Ok(())
-}
-
-/// A seed that nobody has tried.
-pub fn chance() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(0)
-}
-
 /// The tests that run Windows programs under Wine.
 pub fn wine_tests(root: &Path) -> Result<String> {
     with_summary(&mut nextest(root, "binary(/^(lab_)?wine/)"))
 }
 
-fn nextest(root: &Path, filter: &str) -> Command {
+pub(crate) fn nextest(root: &Path, filter: &str) -> Command {
     let profile = if in_ci() { "ci" } else { "default" };
     let color = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { "always" } else { "never" };
     let arguments = ["nextest", "run", "--workspace", "--profile", profile, "--color", color, "-E", filter];
@@ -131,7 +108,7 @@ fn nextest(root: &Path, filter: &str) -> Command {
     command
 }
 
-fn with_summary(command: &mut Command) -> Result<String> {
+pub(crate) fn with_summary(command: &mut Command) -> Result<String> {
     let mut summary = None;
     process::run_lines(command, Stream::Stderr, |line| {
         process::pass_on(line);
