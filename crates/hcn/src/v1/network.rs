@@ -279,7 +279,8 @@ pub fn subnet_from_v2(v2: &network::Subnet) -> Subnet {
         ip_subnets: ip_subnets.iter().map(ip_subnet_from_v2).collect(),
         object_type: Some(OBJECT_TYPE_SUBNET),
         policies: policies.iter().map(policy_from_v2).collect(),
-        state: take(&mut extra, "State"),
+        // The service's own; a v2 document has no word for it, so what stands there under its name is no state.
+        state: None,
         extra: beside(extra, Subnet::KEYS),
     }
 }
@@ -303,7 +304,7 @@ fn ip_subnet_from_v2(v2: &network::IpSubnet) -> IpSubnet {
         id: *id,
         prefix: prefix.clone(),
         object_type: Some(OBJECT_TYPE_IP_SUBNET),
-        state: take(&mut extra, "State"),
+        state: None,
         extra: beside(extra, IpSubnet::KEYS),
     }
 }
