@@ -13,9 +13,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Uri};
+use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
@@ -44,11 +46,26 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(crate) fn client(mut config: Config) -> kube::Result<Client> {
     config.connect_timeout = Some(CONNECT);
     config.default_retry = false;
-    // Proxies, and programs that bring credentials, are kube's business; so are their connections then.
-    if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
-        return Ok(ClientBuilder::try_from(config)?.with_layer(&layer_fn(Heeding::new)).build());
+    let proxy = config.proxy_url.clone();
+    // Who asks is told to a proxy by kube, and what it cannot do is said by it.
+    let plain = |url: &Uri| url.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    match proxy.as_ref().map(|url| (url, url.scheme_str().filter(|_| plain(url)))) {
+        None => stacked(config, tcp()),
+        Some((url, Some("http"))) => stacked(config, Tunnel::new(url.clone(), tcp())),
+        Some((url, Some("socks5"))) => stacked(config, SocksV5::new(url.clone(), tcp())),
+        Some(_) => Ok(ClientBuilder::try_from(config)?.with_layer(&layer_fn(Heeding::new)).build()),
     }
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
+}
+
+/// A client on connections that are made so.
+fn stacked<C>(config: Config, connector: C) -> kube::Result<Client>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_write_timeout(Some(UNACKNOWLEDGED));
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver::server::StoreFate;
-use apiserver::{Effect, Gate, Match, Options, Rule, Status};
+use apiserver::{ConnectProxy, Connecting, Credential, Effect, Gate, Match, Options, Rule, Status};
 use bytes::Bytes;
 use cluster::State;
 use cluster::source::Settings;
@@ -11,7 +11,7 @@ use cluster::status::Resource;
 use cluster::watching::Patience;
 use services::ObjectKind;
 
-use crate::rig::{Rig, Source, nodes, service, slice};
+use crate::rig::{Rig, Source, nodes, service, settings, slice};
 
 fn shop() -> Rig {
     shop_with(Options::plain())
@@ -156,20 +156,28 @@ fn a_server_that_cannot_answer_is_told_of_at_once_and_found_soon_when_it_can() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_connection_on_which_nothing_comes_is_probed() {
-    use std::net::SocketAddr;
-
+fn connections_on_which_nothing_comes_are_probed() {
     let rig = shop();
     let source = rig.source();
     source.synced();
-    let server: SocketAddr = rig.server.address();
-    // What the kernel does about our sockets: it says which timer runs, and when it is over in hundredths of a second.
-    // https://docs.kernel.org/networking/proc_net_tcp.html
-    let port = format!("{:04X}", server.port());
+    until_probed(rig.server.address().port());
+    let proxy = ConnectProxy::start().expect("the proxy starts");
+    let connecting = Connecting { proxy_url: Some(proxy.url()), ..Connecting::default() };
+    let source = Source::start(&settings(rig.kubeconfig(&Credential::None, &connecting)));
+    source.synced();
+    let port = proxy.url().rsplit_once(':').map(|(_, port)| port.trim_end_matches('/').to_owned());
+    until_probed(port.and_then(|port| port.parse().ok()).expect("a port"));
+}
+
+/// Waits until the kernel probes each of our connections to a port, after 15 s of silence: it tells which timer runs for a socket,
+/// and when it is over in hundredths of a second. <https://docs.kernel.org/networking/proc_net_tcp.html>
+#[cfg(target_os = "linux")]
+fn until_probed(port: u16) {
+    let remote = format!(":{port:04X}");
     let sockets = || -> Vec<(String, u64)> {
         let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel tells of its sockets");
         let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        rows.filter(|row| row.len() > 5 && row[2].ends_with(&format!(":{port}")) && row[3] == "01")
+        rows.filter(|row| row.len() > 5 && row[2].ends_with(&remote) && row[3] == "01")
             .map(|row| {
                 let (timer, left) = row[5].split_once(':').expect("a timer");
                 (timer.to_owned(), u64::from_str_radix(left, 16).expect("a time"))
