@@ -124,16 +124,16 @@ fn named(kind: PolicyType, name: &str) -> PolicyType {
     if kind.is(name) { kind } else { PolicyType::named(name) }
 }
 
-/// Renames a member, unless the new name is taken.
+/// Renames a member, unless the new name is taken. Of several with the old name the last counts, as everywhere in documents; the
+/// others go, or the first of them would be what the next reader finds to rename.
 fn rename(members: &mut Extra, from: &str, to: &str) {
-    if from.eq_ignore_ascii_case(to) || members.get(to).is_none() {
-        for (key, _) in &mut members.0 {
-            if key.eq_ignore_ascii_case(from) {
-                to.clone_into(key);
-                break;
-            }
-        }
+    if !from.eq_ignore_ascii_case(to) && members.get(to).is_some() {
+        return;
     }
+    let Some(last) = members.0.iter().rposition(|(key, _)| key.eq_ignore_ascii_case(from)) else { return };
+    to.clone_into(&mut members.0[last].0);
+    let mut at = 0..;
+    members.0.retain(|(key, _)| at.next() == Some(last) || !key.eq_ignore_ascii_case(from));
 }
 
 /// Replaces a member by another, in its place.
@@ -166,6 +166,8 @@ fn port_mapping_to_v1_words(members: &mut Extra) {
             }
             rest => members.set("Flags", RawJson::of(&rest)),
         }
+        // Not in the spelling of one that said something else.
+        members.remove("ExternalPortReserved");
         members.set("ExternalPortReserved", RawJson::of(&true));
     }
 }
